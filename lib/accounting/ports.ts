@@ -1,0 +1,47 @@
+/** A stretch of time in epoch seconds. Which edge is included never matters: only idempotent functions are asked over it. */
+export type Window = { readonly from: number; readonly to: number };
+
+/**
+ * What is asked of the monitoring about the pods of one tenant (its namespace and extra label matchers).
+ * - `end`: latest `kube_pod_completion_time`, epoch seconds
+ * - `start`: latest `kube_pod_start_time`, epoch seconds
+ * - `finished`: 1 if the phase was Succeeded or Failed at any time in the window, 0 if the pod was seen but neither
+ * - `cores`: sum over containers, native sidecars included, of the last CPU request in the window, in cores
+ * - `vo`: the pod label that names the VO, in `text` (value 1); pods without the label have no row
+ * - `cpu`: CPU seconds per container instance: `part` is cAdvisor's id, `uid` is taken out of it
+ * - `memoryRequest`: sum over containers of the memory request, bytes
+ * - `memoryUsed`: sum over containers of the measured maximum, bytes
+ */
+export type Fact = "end" | "start" | "finished" | "cores" | "vo" | "cpu" | "memoryRequest" | "memoryUsed";
+
+/** One pod's value. `part` tells rows of one uid apart where a pod has several (`cpu` only). */
+export type Row = {
+  readonly uid: string;
+  readonly pod: string;
+  readonly value: number;
+  readonly text?: string;
+  readonly part?: string;
+};
+
+/** The first hexadecimal digits of the uids asked for, e.g. ["0","1"] or ["a3"]; used when an hour is still too much. */
+export type UidPrefixes = readonly string[];
+
+/** Width of the cells in which monitoring is looked for, seconds. */
+export const CELL = 300;
+
+/**
+ * The monitoring of one tenant's cluster. Implemented over Prometheus, and in memory for tests.
+ * A refused query (too large, too slow) is thrown as a GridmeterError `prometheus_too_large`; the caller asks for less.
+ */
+export interface Monitoring {
+  facts(fact: Fact, window: Window, prefixes?: UidPrefixes): Promise<readonly Row[]>;
+  /**
+   * The ends t (multiples of CELL, ascending) of the cells (t - CELL, t] inside the window in which kube-state-metrics
+   * was seen working. `window.from` and `window.to` are multiples of CELL.
+   */
+  seen(window: Window): Promise<readonly number[]>;
+  /** Namespaces of which anything was seen in the window, sorted; and whether they were found under a prefixed label. */
+  namespaces(window: Window): Promise<{ readonly names: readonly string[]; readonly exportedNames: readonly string[] }>;
+  /** Whether any pod of the namespace carried the VO label in the window. */
+  voLabelSeen(window: Window): Promise<boolean>;
+}

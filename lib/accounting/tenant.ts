@@ -1,0 +1,48 @@
+import type { MessageFormat, ServiceLevel } from "../apel/records.ts";
+
+/** `core-seconds` as KAPEL (durations already multiplied by cores), or `wallclock` (APEL multiplies by Processors). */
+export type AccountingModel = "core-seconds" | "wallclock";
+
+/** Which pods are a tenant's: the namespace and the extra label matchers that tell clusters apart. */
+export type Selection = {
+  readonly namespace: string;
+  /** PROMETHEUS_LABELS as PromQL matchers, e.g. `cluster="prod"`; sorted, so that their order changes no fingerprint */
+  readonly matchers: readonly string[];
+  /** PROMETHEUS_LABEL_PREFIX, "" or e.g. "exported_" */
+  readonly labelPrefix: string;
+  /** name of the `kube_pod_labels` label that names the VO, e.g. `label_vo` */
+  readonly voLabel?: string;
+  /** MONITORING_SELECTOR, a PromQL selector whose value is 1 where monitoring worked */
+  readonly monitoringSelector?: string;
+};
+
+/** One tenant: what is counted, and how it is published. Names are unique within a configuration. */
+export type Tenant = {
+  readonly name: string;
+  readonly selection: Selection;
+  readonly site: string;
+  readonly submitHost: string;
+  /** VO of pods without a VO label */
+  readonly vo: string;
+  readonly infrastructureType: string;
+  readonly nodeCount: number;
+  readonly processors: number;
+  readonly model: AccountingModel;
+  readonly format: MessageFormat;
+  /** si2k already multiplied by 250; absent only with individual-0.3 */
+  readonly serviceLevel?: ServiceLevel;
+  /** DEFAULT_CORES in milli-cores, for pods of which no container requests CPU */
+  readonly defaultMilliCores?: number;
+  /** SETTLE, seconds */
+  readonly settle: number;
+  /** ACCOUNTING_SINCE, a UTC day yyyy-mm-dd: earlier days are not asked for */
+  readonly since?: string;
+};
+
+/** The unit of publishing (accounting-rules: APEL's keys and the sync record span tenants). */
+export type Unit = {
+  readonly site: string;
+  readonly submitHost: string;
+  /** yyyy-mm */
+  readonly month: string;
+};

@@ -1,0 +1,39 @@
+/** What a key holds now. `version` is opaque; it changes with every put. */
+export type StoredObject = { readonly body: string; readonly version: string };
+
+/** `stored`, or `conflict` when the condition did not hold (nothing was written then). */
+export type PutResult = "stored" | "conflict";
+
+/**
+ * Where ledger, state and outgoing messages live: a directory, S3, or memory. Keys are `/`-separated segments of
+ * `[A-Za-z0-9._=-]` (see `safeSegment`). Every implementation passes the same contract test.
+ */
+export interface ObjectStore {
+  /** The newest object under the key, or undefined. Never a torn or half-written one. */
+  get(key: string): Promise<StoredObject | undefined>;
+  /**
+   * Stores the body durably: once this returns "stored", it survives a kill. Without a condition it overwrites;
+   * `{absent: true}` only if there is no such key; `{version}` only if the key still has that version (compare-and-set).
+   */
+  put(
+    key: string,
+    body: string,
+    condition?: { readonly absent: true } | { readonly version: string },
+  ): Promise<PutResult>;
+  /** All keys that begin with the prefix, sorted. */
+  list(prefix: string): Promise<string[]>;
+  /** Removes the key; no error if there is none. */
+  remove(key: string): Promise<void>;
+}
+
+/** A text as one segment of a key: percent-like encoding with `=XX` for every byte outside `[A-Za-z0-9._-]`, and for a leading dot. */
+export function safeSegment(text: string): string {
+  const bytes = new TextEncoder().encode(text);
+  let out = "";
+  for (const byte of bytes) {
+    const char = String.fromCodePoint(byte);
+    const plain = /[A-Za-z0-9_-]/.test(char) || (char === "." && out !== "");
+    out += plain ? char : `=${byte.toString(16).toUpperCase().padStart(2, "0")}`;
+  }
+  return out === "" ? "=" : out;
+}
