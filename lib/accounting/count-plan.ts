@@ -1,0 +1,88 @@
+import type { Ledger } from "./ledger.ts";
+import type { Period } from "./periods.ts";
+import type { Window } from "./ports.ts";
+import { CELL } from "./ports.ts";
+import type { Tenant } from "./tenant.ts";
+import { DAY, addMonths, dayOfMonth, endOfDay, monthOf, startOf } from "./time.ts";
+import type { DayUsage } from "./usage.ts";
+
+/**
+ * Days asked for at once. Every query looks up all series of a block, so few large pieces are cheaper than many small
+ * ones; a piece that Prometheus refuses is tiled. Pieces never change the result.
+ */
+const PIECE_DAYS = 7;
+/** From this day on the previous month is counted once more in full (accounting-rules: late statuses). */
+const RECOUNT_DAY = 4;
+/** Evidence of monitoring is read this far before the first day, so that a gap across midnight is seen whole. */
+const LEAD = 3600;
+
+/** What is known and what must be asked of one month, before anything is asked. */
+export type MonthPlan = {
+  readonly period: Period;
+  /** the days that count: not before ACCOUNTING_SINCE */
+  readonly days: readonly string[];
+  readonly known: ReadonlyMap<string, DayUsage>;
+  readonly needed: readonly string[];
+  /** the whole month is asked again, known days too */
+  readonly recount: "no" | "asked for" | "due";
+};
+
+export type PlanOptions = {
+  readonly now: number;
+  readonly auto: boolean;
+  /** --recount: ask every day again */
+  readonly recount: boolean;
+  /** days whose single jobs are wanted although the ledger has the day (individual records not yet published) */
+  readonly jobsWanted: (month: string, day: string) => boolean;
+};
+
+/** Plans one tenant's month from the ledger. Asks nothing. */
+export async function planMonth(
+  tenant: Tenant,
+  period: Period,
+  ledger: Ledger,
+  options: PlanOptions,
+): Promise<MonthPlan> {
+  const { since } = tenant;
+  const days = since === undefined ? period.days : period.days.filter((day) => day >= since);
+  const known = await ledger.read(period.month);
+  const previous = period.month === addMonths(monthOf(options.now), -1);
+  const due =
+    options.auto && previous && dayOfMonth(options.now) >= RECOUNT_DAY && !(await ledger.wasRecounted(period.month));
+  const recount = options.recount ? "asked for" : due ? "due" : "no";
+  const lacks = (day: string): boolean => {
+    const usage = known.get(day);
+    if (usage === undefined || recount !== "no") return true;
+    return (tenant.model === "wallclock" && !usage.cpuAsked) || options.jobsWanted(period.month, day);
+  };
+  return { period, days, known, needed: days.filter(lacks), recount };
+}
+
+/** Runs of consecutive days, each at most PIECE_DAYS long. Never across months, so that one month's fault is not another's. */
+export function pieces(days: readonly string[]): readonly (readonly string[])[] {
+  const found: string[][] = [];
+  for (const day of days) {
+    const open = found.at(-1);
+    const last = open?.at(-1);
+    if (open !== undefined && last !== undefined && open.length < PIECE_DAYS && endOfDay(last) === startOf(day))
+      open.push(day);
+    else found.push([day]);
+  }
+  return found;
+}
+
+const cellFloor = (epoch: number): number => Math.floor(epoch / CELL) * CELL;
+
+/** Where to look for evidence of monitoring for the needed days: up to now, or long enough past the last of them. */
+export function watchWindow(
+  needed: readonly string[],
+  settle: number,
+  now: number,
+  daysPast: number,
+): Window | undefined {
+  const [first] = needed;
+  const last = needed.at(-1);
+  if (first === undefined || last === undefined) return undefined;
+  const to = Math.min(now, endOfDay(last) + settle + daysPast * DAY);
+  return { from: startOf(first) - LEAD, to: cellFloor(to) };
+}

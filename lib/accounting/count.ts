@@ -1,0 +1,249 @@
+import pLimit from "p-limit";
+import { GridmeterError, errorText } from "../errors.ts";
+import { askCpu, askPods } from "./pods.ts";
+import type { PieceOfPods } from "./pods.ts";
+import { pieces, planMonth, watchWindow } from "./count-plan.ts";
+import type { MonthPlan, PlanOptions } from "./count-plan.ts";
+import type { Ledger } from "./ledger.ts";
+import { observe } from "./observation.ts";
+import type { Observation } from "./observation.ts";
+import type { Period } from "./periods.ts";
+import type { Monitoring } from "./ports.ts";
+import { checkNamespace, checkVoLabel } from "./sanity.ts";
+import type { Tenant } from "./tenant.ts";
+import { endOfDay, startOf } from "./time.ts";
+import { toDays } from "./usage.ts";
+import type { DayOfJobs, DayUsage, Job } from "./usage.ts";
+
+/** Pieces in flight at once per tenant; memory depends on the largest pieces, not on the month. */
+const PIECES_AT_ONCE = 2;
+/** How far past the last day evidence is first looked for, days. */
+const WATCH_DAYS = 10;
+/** A month this young without any sign of monitoring is not yet judged, seconds. */
+const TOO_YOUNG = 3600;
+
+/** One tenant's month, counted. `error` set: it must not be published, though its settled days are in the ledger. */
+export type CountedMonth = {
+  readonly tenant: Tenant;
+  readonly period: Period;
+  readonly days: readonly DayUsage[];
+  /** days after which nothing changes; only their individual records may be published */
+  readonly settled: ReadonlySet<string>;
+  /** the single jobs of the days asked for in this run, individual formats only */
+  readonly jobs: ReadonlyMap<string, readonly Job[]>;
+  readonly warnings: readonly string[];
+  /** nothing to say yet: the month is minutes old, or lies before ACCOUNTING_SINCE */
+  readonly empty: boolean;
+  readonly error?: unknown;
+};
+
+export type TenantCount = {
+  readonly months: readonly CountedMonth[];
+  /** uid -> its last completion: pods of which one container ended while the pod runs on */
+  readonly notFinished: ReadonlyMap<string, number>;
+  /** uids that finished without an end, or vanished before one was scraped */
+  readonly noEnd: ReadonlySet<string>;
+  readonly asked: { readonly days: number; readonly pieces: number };
+  /** stopped before all pieces were asked (CountOptions.stop) */
+  readonly interrupted: boolean;
+};
+
+export type CountOptions = PlanOptions & {
+  readonly allowIncomplete: boolean;
+  /** asked before each piece: true ends the counting; what is settled is already stored */
+  readonly stop?: () => boolean;
+  readonly progress?: (done: number, pieces: number) => void;
+};
+
+const gapSeconds = (usage: DayUsage): number => usage.gaps.reduce((sum, gap) => sum + gap.to - gap.from, 0);
+
+/** What the pieces of a month have brought so far. */
+type Open = {
+  readonly plan: MonthPlan;
+  readonly observed: ReadonlyMap<string, Observation>;
+  readonly fresh: Map<string, DayOfJobs>;
+  error?: unknown;
+};
+
+/**
+ * Counts one tenant's months: takes settled days from the ledger, asks Prometheus for the others, stores what is now
+ * settled. A fault of one month never fails another; each is returned with its error.
+ */
+export async function countTenant(
+  tenant: Tenant,
+  months: readonly Period[],
+  ports: { readonly monitoring: Monitoring; readonly ledger: Ledger },
+  options: CountOptions,
+): Promise<TenantCount> {
+  const { now } = options;
+  const plans = await Promise.all(months.map((month) => planMonth(tenant, month, ports.ledger, options)));
+  const needed = plans.flatMap((plan) => plan.needed);
+  const noEnd = new Set<string>();
+  let latest: { to: number; notFinished: ReadonlyMap<string, number> } = { to: 0, notFinished: new Map() };
+  let seen: readonly number[];
+  let watched = watchWindow(needed, tenant.settle, now, WATCH_DAYS);
+  try {
+    seen = watched === undefined ? [] : await ports.monitoring.seen(watched);
+    const last = needed.at(-1);
+    if (watched !== undefined && last !== undefined && !observe(last, seen, watched, tenant.settle, now).settled) {
+      const whole = watchWindow(needed, tenant.settle, now, Number.MAX_SAFE_INTEGER) ?? watched;
+      if (whole.to > watched.to) seen = await ports.monitoring.seen(whole);
+      watched = whole;
+    }
+  } catch (error) {
+    const failed = plans.map((plan) =>
+      counted(
+        tenant,
+        { plan, observed: new Map(), fresh: new Map(), ...(plan.needed.length > 0 ? { error } : {}) },
+        options,
+        [],
+      ),
+    );
+    return { months: failed, notFinished: new Map(), noEnd, asked: { days: 0, pieces: 0 }, interrupted: false };
+  }
+  const window = watched;
+  const open = plans.map((plan): Open => {
+    const observed =
+      window === undefined ? [] : plan.needed.map((day) => observe(day, seen, window, tenant.settle, now));
+    return { plan, observed: new Map(observed.map((each) => [each.day, each])), fresh: new Map() };
+  });
+  const knownJobs = plans.some((plan) => [...plan.known.values()].some((day) => day.groups.length > 0));
+  const knownVo = plans.some((plan) =>
+    [...plan.known.values()].some((day) => day.groups.some((group) => group.vo !== null)),
+  );
+  const namespaceKnown = checkNamespace(tenant, ports.monitoring, window, knownJobs);
+  const voLabelKnown = checkVoLabel(tenant, ports.monitoring, window, knownVo);
+
+  const work = open.flatMap((month) =>
+    pieces(month.plan.needed.filter((day) => options.allowIncomplete || month.observed.get(day)?.unseen !== true)).map(
+      (days) => ({ month, days }),
+    ),
+  );
+  let done = 0;
+  let interrupted = false;
+  const limit = pLimit(PIECES_AT_ONCE);
+  options.progress?.(0, work.length);
+  await Promise.all(
+    work.map(({ month, days }) =>
+      limit(async () => {
+        if (month.error !== undefined || interrupted) return;
+        if (options.stop?.() === true) {
+          interrupted = true;
+          return;
+        }
+        try {
+          const piece = await countPiece(tenant, ports.monitoring, days, month, seen);
+          if (isEmpty(piece.pods)) await namespaceKnown();
+          if (
+            piece.days.some((day) => day.jobs.length > 0) &&
+            piece.days.every((day) => day.jobs.every((job) => job.vo === null))
+          )
+            await voLabelKnown();
+          for (const day of piece.days) await settleDay(day, month, ports.ledger);
+          // Only the piece that looks furthest knows which pods are still open; earlier ones may have finished since.
+          if (piece.to > latest.to) latest = { to: piece.to, notFinished: piece.pods.unfinished.notFinished };
+          for (const uid of piece.pods.unfinished.noEnd) noEnd.add(uid);
+        } catch (error) {
+          month.error ??= error;
+        }
+        done += 1;
+        options.progress?.(done, work.length);
+      }),
+    ),
+  );
+  for (const { plan, fresh, error } of open) {
+    const whole = error === undefined && plan.days.every((day) => plan.known.has(day) || fresh.has(day));
+    if (plan.recount === "due" && whole && !interrupted) await ports.ledger.markRecounted(plan.period.month, now);
+  }
+  return {
+    months: open.map((month) => counted(tenant, month, options, seen)),
+    notFinished: latest.notFinished,
+    noEnd,
+    asked: { days: work.reduce((sum, { days }) => sum + days.length, 0), pieces: work.length },
+    interrupted,
+  };
+}
+
+const isEmpty = (pods: PieceOfPods): boolean =>
+  pods.finished.length === 0 && pods.unfinished.noEnd.size === 0 && pods.unfinished.notFinished.size === 0;
+
+type Piece = { readonly to: number; readonly pods: PieceOfPods; readonly days: readonly DayOfJobs[] };
+
+async function countPiece(
+  tenant: Tenant,
+  monitoring: Monitoring,
+  days: readonly string[],
+  month: Open,
+  seen: readonly number[],
+): Promise<Piece> {
+  const observed = days.flatMap((day) => month.observed.get(day) ?? []);
+  const from = startOf(days[0] ?? month.plan.period.month);
+  const to = Math.max(...observed.map((day) => day.until));
+  const lastSeen = seen.findLast((cell) => cell <= to);
+  const pods = await askPods(monitoring, { from, to }, { lastSeen, withVo: tenant.selection.voLabel !== undefined });
+  const options = {
+    defaultMilliCores: tenant.defaultMilliCores,
+    gapsOf: (day: string) => [...(month.observed.get(day)?.gaps ?? [])],
+  };
+  if (tenant.model !== "wallclock") return { to, pods, days: toDays(pods.finished, days, options) };
+  const last = endOfDay(days.at(-1) ?? month.plan.period.month);
+  const starts = pods.finished.filter((pod) => pod.end >= from && pod.end < last).map((pod) => pod.start ?? pod.end);
+  const cpu = starts.length === 0 ? new Map<string, number>() : await askCpu(monitoring, Math.min(from, ...starts), to);
+  return { to, pods, days: toDays(pods.finished, days, { ...options, cpu }) };
+}
+
+/** Takes a fresh day over, and stores it if it is settled. A recount that saw less than the ledger did never replaces it. */
+async function settleDay(day: DayOfJobs, month: Open, ledger: Ledger): Promise<void> {
+  const observation = month.observed.get(day.usage.day);
+  const known = month.plan.known.get(day.usage.day);
+  if (known !== undefined && known.cpuAsked === day.usage.cpuAsked && gapSeconds(known) < gapSeconds(day.usage)) return;
+  if (known !== undefined && observation?.unseen === true) return;
+  month.fresh.set(day.usage.day, day);
+  if (observation?.settled === true && !observation.unseen) await ledger.write(day.usage);
+}
+
+function counted(tenant: Tenant, month: Open, options: CountOptions, seen: readonly number[]): CountedMonth {
+  const { plan, observed, fresh } = month;
+  const { period } = plan;
+  const days = plan.days.flatMap((day) => fresh.get(day)?.usage ?? plan.known.get(day) ?? []);
+  const settled = new Set(plan.days.filter((day) => plan.known.has(day) || observed.get(day)?.settled === true));
+  const jobs = new Map([...fresh].map(([day, { jobs: held }]) => [day, held]));
+  const noSign =
+    days.every((day) => !plan.known.has(day.day)) && !seen.some((cell) => cell > period.from && cell <= period.to);
+  const tooYoung = noSign && options.now - period.from < TOO_YOUNG;
+  const empty = plan.days.length === 0 || tooYoung;
+  const unseen = plan.days.filter((day) => observed.get(day)?.unseen === true && !plan.known.has(day));
+  const error = month.error ?? (empty || options.allowIncomplete ? undefined : notSeen(tenant, period, unseen, noSign));
+  const warnings = days
+    .filter((day) => day.gaps.length > 0)
+    .map(
+      (day) =>
+        `${tenant.name}: monitoring was not seen for ${Math.round(gapSeconds(day) / 60)} minutes of ${day.day}; jobs that were deleted meanwhile are missing.`,
+    );
+  if (options.allowIncomplete && unseen.length > 0)
+    warnings.push(`${tenant.name}: published without ${unseen.length} unseen days: ${unseen.join(", ")}.`);
+  return { tenant, period, days, settled, jobs, warnings, empty, ...(error === undefined ? {} : { error }) };
+}
+
+function notSeen(
+  tenant: Tenant,
+  period: Period,
+  unseen: readonly string[],
+  noSign: boolean,
+): GridmeterError | undefined {
+  if (unseen.length === 0 && !noSign) return undefined;
+  const what =
+    unseen.length > 0
+      ? `kube-state-metrics was not seen on ${unseen.length} whole days of ${period.month}: ${unseen.join(", ")}; they are not in the ledger either`
+      : `there is no sign of kube-state-metrics in ${period.month}`;
+  return new GridmeterError(
+    "monitoring_not_seen",
+    `${tenant.name}: ${what}. The month was not published. If the cluster is younger, set ACCOUNTING_SINCE; if the days are lost for good ` +
+      "(outage, retention), publish what there is with --allow-incomplete; if monitoring has another job name, set MONITORING_SELECTOR.",
+  );
+}
+
+/** The text of a counted month's error. */
+export function monthError(month: CountedMonth): string | undefined {
+  return month.error === undefined ? undefined : errorText(month.error);
+}

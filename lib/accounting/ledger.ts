@@ -1,0 +1,101 @@
+import { createHash } from "node:crypto";
+import { z } from "zod";
+import type { ObjectStore } from "../store/object-store.ts";
+import { safeSegment } from "../store/object-store.ts";
+import type { Tenant } from "./tenant.ts";
+import { dayUsage } from "./usage.ts";
+import type { DayUsage } from "./usage.ts";
+
+/** Changes whenever the queries or the counting rules change in a way that changes figures: all days are asked again then. */
+const QUERY_VERSION = 1;
+
+const entry = z.object({ fingerprint: z.string(), usage: dayUsage });
+const recounted = z.object({ fingerprint: z.string(), at: z.number() });
+
+/** What was found damaged, and where it was put aside. */
+export type Damage = { readonly key: string; readonly setAside: string; readonly what: string };
+
+/** Of all that decides a tenant's count: another fingerprint means the day must be asked again. */
+export function fingerprint(tenant: Tenant): string {
+  const { namespace, matchers, labelPrefix, voLabel } = tenant.selection;
+  const decides = [QUERY_VERSION, namespace, matchers, labelPrefix, voLabel ?? null, tenant.defaultMilliCores ?? null];
+  return createHash("sha256").update(JSON.stringify(decides)).digest("hex").slice(0, 32);
+}
+
+/** Reads stored JSON under a schema. A damaged object is set aside and reported, never used and never lost. */
+export async function readJson<T>(
+  store: ObjectStore,
+  key: string,
+  schema: z.ZodType<T>,
+  damaged: (damage: Damage) => void,
+): Promise<{ value: T; version: string } | undefined> {
+  const held = await store.get(key);
+  if (held === undefined) return undefined;
+  const parsed = parse(held.body, schema);
+  if (parsed.success) return { value: parsed.data, version: held.version };
+  const hash = createHash("sha256").update(held.body).digest("hex").slice(0, 16);
+  const setAside = `damaged/${key.replaceAll("/", "=2F")}.${hash}`;
+  await store.put(setAside, held.body, { absent: true });
+  damaged({ key, setAside, what: parsed.what });
+  return undefined;
+}
+
+function parse<T>(body: string, schema: z.ZodType<T>): { success: true; data: T } | { success: false; what: string } {
+  let json: unknown;
+  try {
+    json = JSON.parse(body);
+  } catch {
+    return { success: false, what: `not JSON (${body.length} characters)` };
+  }
+  const result = schema.safeParse(json);
+  return result.success ? result : { success: false, what: z.prettifyError(result.error) };
+}
+
+/** The days of one tenant that are settled and need not be asked again. */
+export class Ledger {
+  readonly #store: ObjectStore;
+  readonly #tenant: Tenant;
+  readonly #fingerprint: string;
+  readonly #damaged: (damage: Damage) => void;
+
+  constructor(store: ObjectStore, tenant: Tenant, damaged: (damage: Damage) => void) {
+    this.#store = store;
+    this.#tenant = tenant;
+    this.#fingerprint = fingerprint(tenant);
+    this.#damaged = damaged;
+  }
+
+  #key(month: string, name: string): string {
+    return `ledger/${safeSegment(this.#tenant.name)}/${month}/${name}.json`;
+  }
+
+  /** The stored usage of a month by day; days of another fingerprint are left out. */
+  async read(month: string): Promise<Map<string, DayUsage>> {
+    const days = new Map<string, DayUsage>();
+    const keys = await this.#store.list(`ledger/${safeSegment(this.#tenant.name)}/${month}/${month}-`);
+    await Promise.all(
+      keys.map(async (key) => {
+        const held = await readJson(this.#store, key, entry, this.#damaged);
+        if (held?.value.fingerprint === this.#fingerprint) days.set(held.value.usage.day, held.value.usage);
+      }),
+    );
+    return days;
+  }
+
+  /** Stores a settled day. */
+  async write(usage: DayUsage): Promise<void> {
+    const body = JSON.stringify({ fingerprint: this.#fingerprint, usage });
+    await this.#store.put(this.#key(usage.day.slice(0, 7), usage.day), body);
+  }
+
+  /** Whether the month was counted once more in full after its end (accounting-rules: on the 4th, for late statuses). */
+  async wasRecounted(month: string): Promise<boolean> {
+    const held = await readJson(this.#store, this.#key(month, "recounted"), recounted, this.#damaged);
+    return held?.value.fingerprint === this.#fingerprint;
+  }
+
+  /** Remembers that it was. */
+  async markRecounted(month: string, now: number): Promise<void> {
+    await this.#store.put(this.#key(month, "recounted"), JSON.stringify({ fingerprint: this.#fingerprint, at: now }));
+  }
+}

@@ -1,0 +1,58 @@
+import { CELL } from "./ports.ts";
+import type { Window } from "./ports.ts";
+import { endOfDay, startOf } from "./time.ts";
+
+/** Monitoring that was not seen for longer than this is a gap (accounting-rules: "Gaps over 30 minutes"). */
+const GAP = 1800;
+/** A day with a gap settles this long after its end. */
+const SETTLE_AFTER_GAP = 48 * 3600;
+
+/** How well a day was watched, and until when its jobs must be looked for. */
+export type Observation = {
+  readonly day: string;
+  /** stretches of the day without a sign of monitoring, longer than 30 minutes (each clipped to the day) */
+  readonly gaps: readonly Window[];
+  /** a complete day of which nothing was seen */
+  readonly unseen: boolean;
+  /** nothing after the moment `until` can change the day's figures */
+  readonly settled: boolean;
+  /** how far to look for the day's jobs: the moment it settled, or now */
+  readonly until: number;
+};
+
+/** Stretches of the window in which no cell was seen, at least 30 minutes long. `seen` is ascending (see `Monitoring.seen`). */
+export function findGaps(seen: readonly number[], window: Window): readonly Window[] {
+  const gaps: Window[] = [];
+  let last = window.from;
+  for (const cellEnd of [...seen, window.to + CELL]) {
+    const cellStart = cellEnd - CELL;
+    if (cellStart - last >= GAP) gaps.push({ from: last, to: cellStart });
+    last = Math.max(last, cellEnd);
+  }
+  return gaps;
+}
+
+/**
+ * Judges one day by the cells in which monitoring was seen. Settled means: kube-state-metrics was *observed* for `settle`
+ * seconds after the day's end, so an outage at midnight moves the moment and loses no job.
+ * @param watched the stretch that was asked for evidence; it holds the day and goes on past its end
+ */
+export function observe(
+  day: string,
+  seen: readonly number[],
+  watched: Window,
+  settle: number,
+  now: number,
+): Observation {
+  const from = startOf(day);
+  const end = endOfDay(day);
+  const clip = (gap: Window): Window => ({ from: Math.max(gap.from, from), to: Math.min(gap.to, end) });
+  const gaps = findGaps(seen, watched)
+    .map(clip)
+    .filter((gap) => gap.to > gap.from);
+  const unseen = end <= now && !seen.some((cellEnd) => cellEnd > from && cellEnd <= end);
+  const enough = seen.filter((cellEnd) => cellEnd > end)[Math.max(0, Math.ceil(settle / CELL) - 1)];
+  const moment = enough === undefined ? undefined : Math.max(enough, gaps.length > 0 ? end + SETTLE_AFTER_GAP : 0);
+  const settled = moment !== undefined && moment <= now;
+  return { day, gaps, unseen, settled, until: settled ? moment : now };
+}

@@ -1,0 +1,55 @@
+import { GridmeterError } from "../errors.ts";
+import { DAY, addMonths, dayOf, endOfMonth, monthOf, showTime, startOf } from "./time.ts";
+
+/** One month of a run: [from, to) in epoch seconds; `to` is now for a month that has not ended. */
+export type Period = {
+  readonly month: string;
+  readonly from: number;
+  readonly to: number;
+  /** the days of [from, to), ascending; the last may be only begun */
+  readonly days: readonly string[];
+};
+
+/** What a run covers: `auto` the previous and the current month, `gap` the whole months that the given time touches. */
+export type Request =
+  | { readonly mode: "auto" }
+  | { readonly mode: "gap"; readonly start: number; readonly end: number };
+
+function period(month: string, now: number): Period {
+  const from = startOf(month);
+  const to = Math.min(endOfMonth(month), now);
+  const days: string[] = [];
+  for (let day = from; day < to; day += DAY) days.push(dayOf(day));
+  return { month, from, to, days };
+}
+
+/**
+ * The months of a run, ascending. Gap mode widens to whole months, the current one up to now: a part of a month would
+ * REPLACE the whole at APEL.
+ * @throws period_invalid if the gap ends before it starts or reaches into a future month
+ */
+export function periods(request: Request, now: number): readonly Period[] {
+  const current = monthOf(now);
+  if (request.mode === "auto") {
+    const months = [period(addMonths(current, -1), now), period(current, now)];
+    return months.filter((month) => month.days.length > 0);
+  }
+  const { start, end } = request;
+  const show = `from ${showTime(start)} to ${showTime(end)}`;
+  if (end <= start) {
+    throw new GridmeterError(
+      "period_invalid",
+      `The period ${show} ends before it starts. Nothing was asked for or published. Give --end after --start.`,
+    );
+  }
+  if (start > now || monthOf(end - 1) > current) {
+    throw new GridmeterError(
+      "period_invalid",
+      `The period ${show} lies in the future (now is ${showTime(now)}). Nothing was asked for or published. Give a period up to the current month.`,
+    );
+  }
+  const found: Period[] = [];
+  for (let month = monthOf(start); month <= monthOf(end - 1); month = addMonths(month, 1))
+    found.push(period(month, now));
+  return found.filter((month) => month.days.length > 0);
+}

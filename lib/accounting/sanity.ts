@@ -1,0 +1,68 @@
+import { GridmeterError } from "../errors.ts";
+import type { Monitoring, Window } from "./ports.ts";
+import type { Tenant } from "./tenant.ts";
+
+/** Names listed in a message; more are only counted. */
+const LISTED = 20;
+
+function list(names: readonly string[]): string {
+  const more = names.length - LISTED;
+  return names.slice(0, LISTED).join(", ") + (more > 0 ? ` and ${more} more` : "");
+}
+
+function once(check: () => Promise<void>): () => Promise<void> {
+  let running: Promise<void> | undefined;
+  return () => (running ??= check());
+}
+
+/**
+ * No pods at all is not the same as no jobs: a wrong namespace and renamed labels look alike. Asks, at most once, whether
+ * the namespace is known.
+ * @throws namespace_unknown, labels_exported
+ */
+export function checkNamespace(
+  tenant: Tenant,
+  monitoring: Monitoring,
+  window: Window | undefined,
+  known: boolean,
+): () => Promise<void> {
+  return once(async () => {
+    if (known || window === undefined) return;
+    const { namespace } = tenant.selection;
+    const { names, exportedNames } = await monitoring.namespaces(window);
+    if (names.includes(namespace)) return;
+    if (exportedNames.includes(namespace)) {
+      throw new GridmeterError(
+        "labels_exported",
+        `${tenant.name}: namespace "${namespace}" is only found under the label exported_namespace, so every query would return nothing. ` +
+          "Nothing was published. Set honorLabels: true where kube-state-metrics is scraped, or PROMETHEUS_LABEL_PREFIX=exported_ here.",
+      );
+    }
+    throw new GridmeterError(
+      "namespace_unknown",
+      `${tenant.name}: Prometheus knows no namespace "${namespace}" in this period. Nothing was published. ` +
+        `Correct NAMESPACE (or PROMETHEUS_LABELS); known are: ${names.length === 0 ? "none" : list(names)}.`,
+    );
+  });
+}
+
+/**
+ * There are jobs but none has the VO label: asks, at most once, whether the label was ever seen.
+ * @throws vo_label_missing (accounting-rules: a VO label that never appears in the data is an error, not the default VO)
+ */
+export function checkVoLabel(
+  tenant: Tenant,
+  monitoring: Monitoring,
+  window: Window | undefined,
+  known: boolean,
+): () => Promise<void> {
+  return once(async () => {
+    const { voLabel } = tenant.selection;
+    if (known || window === undefined || voLabel === undefined || (await monitoring.voLabelSeen(window))) return;
+    throw new GridmeterError(
+      "vo_label_missing",
+      `${tenant.name}: no pod of namespace "${tenant.selection.namespace}" has the label ${voLabel} in kube_pod_labels. Nothing was published. ` +
+        "Add the label to kube-state-metrics' --metric-labels-allowlist=pods=[...], or remove VO_LABEL.",
+    );
+  });
+}

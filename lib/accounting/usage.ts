@@ -1,0 +1,149 @@
+import { z } from "zod";
+import type { FinishedPod } from "./pods.ts";
+import { dayOf } from "./time.ts";
+
+/** Why a finished pod of the day is not counted. */
+export const LEFT_OUT = ["no_cpu_request", "negative_duration", "no_start"] as const;
+export type LeftOut = (typeof LEFT_OUT)[number];
+
+const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
+
+/** Jobs of one VO and one size. Integers throughout: rounding happens once, per published record. */
+const usageGroup = z.object({
+  /** the VO label's value; null is the tenant's own VO */
+  vo: z.string().nullable(),
+  milliCores: count,
+  jobs: count,
+  wallSeconds: count,
+  milliCoreSeconds: count,
+  /** measured CPU use, where it was asked for: of how many jobs and milli-core-seconds it is known */
+  cpu: z.object({ milliseconds: count, jobs: count, milliCoreSeconds: count }).optional(),
+  firstEnd: count,
+  lastEnd: count,
+});
+export type UsageGroup = z.infer<typeof usageGroup>;
+
+/** A tenant's usage of one day: what the ledger keeps. Groups are sorted by VO and size, one per (VO, milli-cores). */
+export const dayUsage = z.object({
+  day: z.string().regex(/^\d{4}-\d{2}-\d{2}$/),
+  groups: z.array(usageGroup),
+  leftOut: z.object({ no_cpu_request: count, negative_duration: count, no_start: count }),
+  /** stretches without a sign of monitoring, epoch seconds */
+  gaps: z.array(z.object({ from: count, to: count })),
+  /** whether measured CPU use was asked for */
+  cpuAsked: z.boolean(),
+});
+export type DayUsage = z.infer<typeof dayUsage>;
+
+/** One job that counts. */
+export type Job = {
+  readonly uid: string;
+  readonly pod: string;
+  readonly vo: string | null;
+  readonly start: number;
+  readonly end: number;
+  readonly milliCores: number;
+};
+
+/** A pod as a job, or the reason why it is left out. */
+export function toJob(pod: FinishedPod, defaultMilliCores: number | undefined): Job | LeftOut {
+  if (pod.start === undefined) return "no_start";
+  if (pod.end < pod.start) return "negative_duration";
+  const milliCores = pod.milliCores ?? defaultMilliCores;
+  if (milliCores === undefined) return "no_cpu_request";
+  return { uid: pod.uid, pod: pod.pod, vo: pod.vo ?? null, start: pod.start, end: pod.end, milliCores };
+}
+
+const groupKey = (group: { vo: string | null; milliCores: number }): string =>
+  JSON.stringify([group.vo, group.milliCores]);
+
+/** Adds one group to another of the same VO and size. */
+export function addGroups(a: UsageGroup, b: UsageGroup): UsageGroup {
+  const cpu =
+    a.cpu === undefined || b.cpu === undefined
+      ? (a.cpu ?? b.cpu)
+      : {
+          milliseconds: a.cpu.milliseconds + b.cpu.milliseconds,
+          jobs: a.cpu.jobs + b.cpu.jobs,
+          milliCoreSeconds: a.cpu.milliCoreSeconds + b.cpu.milliCoreSeconds,
+        };
+  return {
+    vo: a.vo,
+    milliCores: a.milliCores,
+    jobs: a.jobs + b.jobs,
+    wallSeconds: a.wallSeconds + b.wallSeconds,
+    milliCoreSeconds: a.milliCoreSeconds + b.milliCoreSeconds,
+    ...(cpu === undefined ? {} : { cpu }),
+    firstEnd: Math.min(a.firstEnd, b.firstEnd),
+    lastEnd: Math.max(a.lastEnd, b.lastEnd),
+  };
+}
+
+/** Groups added up to one per (VO, milli-cores), sorted. */
+export function mergeGroups(groups: Iterable<UsageGroup>): UsageGroup[] {
+  const merged = new Map<string, UsageGroup>();
+  for (const group of groups) {
+    const held = merged.get(groupKey(group));
+    merged.set(groupKey(group), held === undefined ? group : addGroups(held, group));
+  }
+  return [...merged].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, group]) => group);
+}
+
+function groupOf(job: Job, cpu: ReadonlyMap<string, number> | undefined): UsageGroup {
+  const wallSeconds = job.end - job.start;
+  const milliCoreSeconds = wallSeconds * job.milliCores;
+  const used = cpu?.get(job.uid);
+  const known =
+    used === undefined
+      ? { milliseconds: 0, jobs: 0, milliCoreSeconds: 0 }
+      : { milliseconds: used, jobs: 1, milliCoreSeconds };
+  return {
+    vo: job.vo,
+    milliCores: job.milliCores,
+    jobs: 1,
+    wallSeconds,
+    milliCoreSeconds,
+    ...(cpu === undefined ? {} : { cpu: known }),
+    firstEnd: job.end,
+    lastEnd: job.end,
+  };
+}
+
+export type DayOfJobs = { readonly usage: DayUsage; readonly jobs: readonly Job[] };
+
+/**
+ * Puts finished pods into the days in which the value of their end falls. One and the same set of jobs feeds every figure.
+ * @param days the days wanted; pods of other days are passed over
+ * @param gapsOf gaps of monitoring to note with a day
+ * @param cpu CPU milliseconds by uid, where asked for
+ */
+export function toDays(
+  pods: readonly FinishedPod[],
+  days: readonly string[],
+  options: {
+    readonly defaultMilliCores: number | undefined;
+    readonly gapsOf: (day: string) => DayUsage["gaps"];
+    readonly cpu?: ReadonlyMap<string, number>;
+  },
+): readonly DayOfJobs[] {
+  const byDay = new Map<string, { jobs: Job[]; leftOut: Record<LeftOut, number> }>();
+  for (const day of days)
+    byDay.set(day, { jobs: [], leftOut: { no_cpu_request: 0, negative_duration: 0, no_start: 0 } });
+  for (const pod of pods) {
+    const held = byDay.get(dayOf(pod.end));
+    if (held === undefined) continue;
+    const job = toJob(pod, options.defaultMilliCores);
+    if (typeof job === "string") held.leftOut[job] += 1;
+    else held.jobs.push(job);
+  }
+  return [...byDay].map(([day, { jobs, leftOut }]) => ({
+    usage: {
+      day,
+      groups: mergeGroups(jobs.map((job) => groupOf(job, options.cpu))),
+      leftOut,
+      gaps: options.gapsOf(day),
+      cpuAsked: options.cpu !== undefined,
+    },
+    jobs,
+  }));
+}
