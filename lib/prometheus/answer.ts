@@ -1,0 +1,94 @@
+import { z } from "zod";
+import { GridmeterError } from "../errors.ts";
+
+/** One series of an instant query; the value may be NaN or infinite, which the caller judges. */
+export type Sample = { readonly labels: Readonly<Record<string, string>>; readonly value: number };
+
+/** One series of a range query: pairs of epoch seconds and value. */
+export type Series = {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly values: readonly (readonly [time: number, value: number])[];
+};
+
+const SPECIAL: ReadonlyMap<string, number> = new Map([
+  ["NaN", Number.NaN],
+  ["+Inf", Number.POSITIVE_INFINITY],
+  ["Inf", Number.POSITIVE_INFINITY],
+  ["-Inf", Number.NEGATIVE_INFINITY],
+]);
+
+const value = z.string().transform((text, context) => {
+  const number = SPECIAL.get(text) ?? (/^[+-]?[\d.]+(?:[eE][+-]?\d+)?$/.test(text) ? Number(text) : undefined);
+  if (number !== undefined && (!Number.isNaN(number) || text === "NaN")) return number;
+  context.addIssue({ code: "custom", message: `"${text.slice(0, 40)}" is not a sample value` });
+  return z.NEVER;
+});
+const point = z.tuple([z.number(), value]);
+const labels = z.record(z.string(), z.string());
+const envelope = {
+  status: z.literal("success"),
+  warnings: z.array(z.string()).nullish(),
+  /** VictoriaMetrics says so here instead of in a warning. */
+  isPartial: z.boolean().optional(),
+};
+const vector = z.object({
+  ...envelope,
+  data: z.object({
+    resultType: z.literal("vector"),
+    result: z.array(z.object({ metric: labels, value: point })),
+  }),
+});
+const matrix = z.object({
+  ...envelope,
+  data: z.object({
+    resultType: z.literal("matrix"),
+    result: z.array(z.object({ metric: labels, values: z.array(point) })),
+  }),
+});
+const build = z.object({ status: z.literal("success"), data: z.object({ version: z.string() }) });
+
+/** The samples of an instant query's answer. Throws `prometheus_bad_answer` or `prometheus_incomplete`. */
+export function readVector(body: unknown, source: string): readonly Sample[] {
+  const answer = read(vector, body, source);
+  refusePartial(answer, source);
+  return answer.data.result.map((row) => ({ labels: row.metric, value: row.value[1] }));
+}
+
+/** The series of a range query's answer. Throws `prometheus_bad_answer` or `prometheus_incomplete`. */
+export function readMatrix(body: unknown, source: string): readonly Series[] {
+  const answer = read(matrix, body, source);
+  refusePartial(answer, source);
+  return answer.data.result.map((row) => ({ labels: row.metric, values: row.values }));
+}
+
+/** The server's version, or undefined if the answer is not Prometheus' build information. */
+export function readVersion(body: unknown): string | undefined {
+  const answer = build.safeParse(body);
+  return answer.success ? answer.data.data.version : undefined;
+}
+
+function read<T extends z.ZodType>(schema: T, body: unknown, source: string): z.infer<T> {
+  const answer = schema.safeParse(body);
+  if (answer.success) return answer.data;
+  const issue = answer.error.issues[0];
+  const where = issue === undefined ? "" : ` (${issue.path.join(".")}: ${issue.message})`;
+  throw new GridmeterError(
+    "prometheus_bad_answer",
+    `${source} answered 200 with JSON of another shape than Prometheus sends${where}. Nothing was published. ` +
+      "Set PROMETHEUS_SERVER to the base address of a Prometheus HTTP API.",
+  );
+}
+
+function refusePartial(
+  answer: { readonly warnings?: readonly string[] | null | undefined; readonly isPartial?: boolean | undefined },
+  source: string,
+): void {
+  const warnings = answer.warnings ?? [];
+  if (warnings.length === 0 && answer.isPartial !== true) return;
+  const text = warnings.length === 0 ? "isPartial: true" : warnings.join("; ").slice(0, 300);
+  throw new GridmeterError(
+    "prometheus_incomplete",
+    `${source} answered with a warning, so the answer may be incomplete: "${text}". ` +
+      "Nothing was published. See that all its stores are up, then run again.",
+  );
+}
