@@ -1,0 +1,122 @@
+import { accessSync, constants, readFileSync, statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { parse as parseDotenv } from "dotenv";
+import { errorText } from "../errors.ts";
+import type { Connection } from "../prometheus/connection.ts";
+import { DEFAULT_LEDGER } from "./destination.ts";
+import { parseSettings, type Settings } from "./parse-settings.ts";
+import { configurationError, type Problem } from "./problems.ts";
+import type { Raw } from "./read.ts";
+
+/** What the command line says; each wins over environment and env file. */
+export type Overrides = {
+  readonly mode?: string | undefined;
+  readonly start?: string | undefined;
+  readonly end?: string | undefined;
+  readonly output?: string | undefined;
+  readonly ledger?: string | undefined;
+};
+
+export type LoadRequest = {
+  readonly env: Raw;
+  readonly envFile?: string | undefined;
+  readonly overrides?: Overrides | undefined;
+  /** where relative paths start; default: the working directory */
+  readonly directory?: string | undefined;
+};
+
+export type LoadedSettings = Settings & {
+  /** as written; `parseLedgerPlace` reads it */
+  readonly ledger: string;
+};
+
+const FILES = ["TENANTS_FILE", "PROMETHEUS_CA_FILE", "PROMETHEUS_TOKEN_FILE"];
+
+/**
+ * Reads env file, environment and tenants file. A variable of the environment wins over the env file, as in KAPEL; the command
+ * line wins over both. Relative paths of files to read start where they are written: beside the env file or the tenants file, or,
+ * from the environment, in `directory`. The paths in the result are absolute; `output` and `ledger` are as written.
+ * @throws GridmeterError `config_invalid` (or `period_invalid`), also for files that cannot be read
+ */
+export function loadSettings({ env, envFile, overrides = {}, directory = process.cwd() }: LoadRequest): LoadedSettings {
+  const envPath = envFile === undefined ? undefined : resolve(directory, envFile);
+  const written = envPath === undefined ? {} : parseDotenv(contents(envPath, "env file"));
+  const merged: Raw = {
+    ...absolute(written, envPath === undefined ? directory : dirname(envPath)),
+    ...absolute(definedOnly(env), directory),
+    ...definedOnly({
+      PUBLISHING_MODE: overrides.mode,
+      QUERY_START: overrides.start,
+      QUERY_END: overrides.end,
+      OUTPUT_PATH: overrides.output,
+    }),
+  };
+  const tenantsPath = filled(merged["TENANTS_FILE"]);
+  const settings = parseSettings(merged, tenantsPath === undefined ? undefined : contents(tenantsPath, "TENANTS_FILE"));
+  const base = tenantsPath === undefined ? directory : dirname(tenantsPath);
+  const tenants = settings.tenants.map(({ tenant, connection }) => ({ tenant, connection: rooted(connection, base) }));
+  const problems = tenants.flatMap(({ tenant, connection }) => unreadable(tenant.name, connection));
+  if (problems.length > 0)
+    throw configurationError(
+      problems,
+      tenants.map(({ tenant }) => tenant.name),
+    );
+  return { ...settings, tenants, ledger: overrides.ledger ?? DEFAULT_LEDGER };
+}
+
+function filled(text: string | undefined): string | undefined {
+  return text === undefined || text.trim() === "" ? undefined : text.trim();
+}
+
+function definedOnly(raw: Raw): Raw {
+  return Object.fromEntries(Object.entries(raw).filter(([, value]) => value !== undefined));
+}
+
+function absolute(raw: Raw, base: string): Raw {
+  const paths = FILES.flatMap((name) => {
+    const path = filled(raw[name]);
+    return path === undefined ? [] : [[name, resolve(base, path)] as const];
+  });
+  return { ...raw, ...Object.fromEntries(paths) };
+}
+
+function rooted(connection: Connection, base: string): Connection {
+  return {
+    ...connection,
+    ...(connection.caFile === undefined ? {} : { caFile: resolve(base, connection.caFile) }),
+    ...(connection.tokenFile === undefined ? {} : { tokenFile: resolve(base, connection.tokenFile) }),
+  };
+}
+
+function contents(path: string, setting: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    throw configurationError([fileProblem(setting, path, error)]);
+  }
+}
+
+function unreadable(tenant: string, { caFile, tokenFile }: Connection): Problem[] {
+  const files = [
+    ["PROMETHEUS_CA_FILE", caFile],
+    ["PROMETHEUS_TOKEN_FILE", tokenFile],
+  ] as const;
+  return files.flatMap(([setting, path]) => {
+    if (path === undefined) return [];
+    try {
+      accessSync(path, constants.R_OK);
+      return statSync(path).isDirectory() ? [fileProblem(setting, path, "it is a directory", tenant)] : [];
+    } catch (error) {
+      return [fileProblem(setting, path, error, tenant)];
+    }
+  });
+}
+
+function fileProblem(setting: string, path: string, cause: unknown, tenant?: string): Problem {
+  return {
+    setting,
+    quoted: JSON.stringify(path),
+    text: `cannot be read (${errorText(cause)}). Write the path of a readable file`,
+    ...(tenant === undefined ? {} : { tenant }),
+  };
+}

@@ -1,0 +1,51 @@
+import type { z } from "zod";
+import { quoted, type Problem } from "./problems.ts";
+import { ABOUT } from "./settings.ts";
+
+/** Settings as texts, by name. Empty means "not set". */
+export type Raw = Readonly<Record<string, string | undefined>>;
+
+/** What was read: everything, if nothing was wrong; and in any case the values of those settings that were right. */
+export type Read<Full, Part> = { readonly full?: Full; readonly part: Part; readonly problems: readonly Problem[] };
+
+/** The text of a setting, or its default. */
+function textOf(raw: Raw, name: string): string | undefined {
+  const text = raw[name]?.trim();
+  return text === undefined || text === "" ? ABOUT.get(name)?.default : text;
+}
+
+/** Reads all settings of a schema; one that is wrong does not keep the others from being read. */
+export function readSettings<Full, Part>(
+  schema: z.ZodType<Full> & { readonly shape: object },
+  partial: z.ZodType<Part>,
+  raw: Raw,
+): Read<Full, Part> {
+  const names = Object.keys(schema.shape);
+  const texts = new Map(names.flatMap((name) => pair(name, textOf(raw, name))));
+  const full = schema.safeParse(Object.fromEntries(texts));
+  if (full.success) return { full: full.data, part: partial.parse(Object.fromEntries(texts)), problems: [] };
+  const problems = full.error.issues.map((issue): Problem => {
+    const setting = String(issue.path[0]);
+    const text = texts.get(setting);
+    texts.delete(setting);
+    return text === undefined
+      ? { setting, text: `is not set. ${hint(setting)}` }
+      : { setting, quoted: quoted(setting, text), text: withHint(issue.message, setting) };
+  });
+  return { part: partial.parse(Object.fromEntries(texts)), problems };
+}
+
+function pair(name: string, text: string | undefined): [string, string][] {
+  return text === undefined ? [] : [[name, text]];
+}
+
+/** The problem, and what to write if it does not say so itself. */
+function withHint(problem: string, setting: string): string {
+  return problem.includes("Write ") ? problem : `${problem}${problem.endsWith("?") ? "" : "."} ${hint(setting)}`;
+}
+
+/** What to write, from the table of settings. */
+export function hint(setting: string): string {
+  const about = ABOUT.get(setting);
+  return about === undefined ? "" : `Write for example ${setting}=${about.example}`;
+}

@@ -1,0 +1,55 @@
+import { bad, good, type Parsed } from "./parsed.ts";
+
+/** Prometheus's address without a trailing slash, and the `Authorization` header for credentials that stood in it. */
+export type Server = { readonly url: string; readonly authHeader?: string };
+
+/** Reads PROMETHEUS_SERVER: an http(s) URL, optionally with a path and `user:password@`, without query or fragment. */
+export function parseServer(text: string): Parsed<Server> {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || /\s/.test(text))
+    return bad("is not a URL. Write http://HOST:PORT or https://HOST[:PORT][/PATH]");
+  if (url.protocol !== "http:" && url.protocol !== "https:") {
+    return bad("does not begin with http:// or https://");
+  }
+  if (url.search !== "" || url.hash !== "" || /[?#]/.test(text)) {
+    return bad("has a query or a fragment. Write only the address, the path of the API is added here");
+  }
+  if (/\/api\/v1(\/|$)/.test(url.pathname)) {
+    return bad("ends in the path of the API, which is added here. Write what comes before /api/v1");
+  }
+  const address = url.origin + url.pathname.replace(/\/+$/, "");
+  if (url.username === "" && url.password === "") return good({ url: address });
+  const user = percentDecoded(url.username);
+  const password = percentDecoded(url.password);
+  if (user === undefined || password === undefined || user.includes(":")) {
+    return bad("has a user or password that is not properly percent-encoded (or a user name with a colon)");
+  }
+  // RFC 7617: user-id ":" password, in base64.
+  return good({ url: address, authHeader: `Basic ${Buffer.from(`${user}:${password}`, "utf8").toString("base64")}` });
+}
+
+function percentDecoded(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The URL for a message: credentials, query and fragment are replaced by `***`; all of it where they cannot be told apart. */
+export function maskServer(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined) return /[@?#]/.test(text) ? "***" : text;
+  // A raw "/" or "?" in a password ends the authority early; what follows up to the "@" is then still the password.
+  if ((url.pathname + url.search + url.hash).includes("@")) return "***";
+  const user = url.username === "" && url.password === "" ? "" : "***@";
+  const slashes = text.slice(url.protocol.length).startsWith("//") ? "//" : "";
+  return `${url.protocol}${slashes}${user}${url.host}${url.pathname}${url.search && "?***"}${url.hash && "#***"}`;
+}
+
+/** Reads PROMETHEUS_AUTH_HEADER. A bare JSON Web Token gets its `Bearer` where the header is sent (lib/prometheus). */
+export function parseAuthorization(text: string): Parsed<string> {
+  return /^[\x20-\x7E]+$/.test(text)
+    ? good(text)
+    : bad("has a line break, a control character or a non-ASCII character. Write the header's value on one line");
+}

@@ -1,0 +1,166 @@
+import type { Tenant } from "../accounting/tenant.ts";
+import type { MessageFormat, ServiceLevel } from "../apel/records.ts";
+import type { Connection } from "../prometheus/connection.ts";
+import { quoted, type Problem } from "./problems.ts";
+import { hint, readSettings, type Raw } from "./read.ts";
+import { tenantSettings, type TenantValues } from "./settings.ts";
+import { threeDecimals } from "./values.ts";
+
+const partialSettings = tenantSettings.partial();
+type PartialValues = Partial<{ [Name in keyof TenantValues]: TenantValues[Name] | undefined }>;
+
+/** What is known of a tenant, be it whole (`made`) or not, for the checks that look at all tenants together. */
+export type Draft = {
+  readonly name: string;
+  readonly values: PartialValues;
+  readonly format: MessageFormat | undefined;
+  readonly made?: { readonly tenant: Tenant; readonly connection: Connection };
+  readonly problems: readonly Problem[];
+  readonly warnings: readonly Problem[];
+};
+
+/** Reads one tenant. Without a name it is called like its namespace. */
+export function draftTenant(givenName: string | undefined, raw: Raw): Draft {
+  const { full, part, problems: wrong } = readSettings(tenantSettings, partialSettings, raw);
+  const name = givenName ?? part.NAMESPACE ?? "default";
+  const failed = new Set(wrong.map(({ setting }) => setting));
+  const format = failed.has("MESSAGE_FORMAT") || failed.has("SUMMARIZE_RECORDS") ? undefined : formatOf(part);
+  const problems = [...wrong, ...contradictions(part, raw, format, failed)].map((problem) => ({
+    ...problem,
+    tenant: name,
+  }));
+  const warnings = doubts(part, raw, format).map((warning) => ({ ...warning, tenant: name }));
+  const draft = { name, values: part, format, problems, warnings };
+  return full === undefined || format === undefined || problems.length > 0
+    ? draft
+    : { ...draft, made: { tenant: tenantFrom(name, full, format), connection: connectionFrom(full) } };
+}
+
+function formatOf(values: PartialValues): MessageFormat {
+  return values.MESSAGE_FORMAT ?? (values.SUMMARIZE_RECORDS === false ? "individual-0.3" : "summary-0.2");
+}
+
+function isIndividual(format: MessageFormat | undefined): boolean {
+  return format === "individual-0.3" || format === "individual-0.4";
+}
+
+function contradictions(
+  values: PartialValues,
+  raw: Raw,
+  format: MessageFormat | undefined,
+  failed: ReadonlySet<string>,
+): Problem[] {
+  const problems: Problem[] = [];
+  const summarize = values.SUMMARIZE_RECORDS;
+  if (format !== undefined && summarize !== undefined && summarize === isIndividual(format)) {
+    problems.push({
+      setting: "SUMMARIZE_RECORDS",
+      quoted: quoted("SUMMARIZE_RECORDS", raw["SUMMARIZE_RECORDS"] ?? ""),
+      text: `contradicts MESSAGE_FORMAT=${format}. Leave one of the two out`,
+    });
+  }
+  // APEL: ServiceLevel is NOT NULL in summaries, and an individual v0.4 record without it stops the central loader.
+  const needsBenchmark = format !== undefined && format !== "individual-0.3";
+  if (needsBenchmark && values.BENCHMARK_VALUE === undefined && !failed.has("BENCHMARK_VALUE")) {
+    problems.push({
+      setting: "BENCHMARK_VALUE",
+      text: `is not set, but ${format} messages need it. ${hint("BENCHMARK_VALUE")}`,
+    });
+  }
+  const credentials = [
+    ...(values.PROMETHEUS_SERVER?.authHeader === undefined ? [] : ["credentials in PROMETHEUS_SERVER"]),
+    ...(values.PROMETHEUS_AUTH_HEADER === undefined ? [] : ["PROMETHEUS_AUTH_HEADER"]),
+    ...(values.PROMETHEUS_TOKEN_FILE === undefined ? [] : ["PROMETHEUS_TOKEN_FILE"]),
+  ];
+  if (credentials.length > 1) {
+    problems.push({
+      setting: "PROMETHEUS_AUTH_HEADER",
+      text: `only one Authorization header can be sent, but there are ${credentials.join(" and ")}. Keep one of them`,
+    });
+  }
+  return problems;
+}
+
+/** What is allowed and yet seldom meant. */
+function doubts(values: PartialValues, raw: Raw, format: MessageFormat | undefined): Problem[] {
+  const warnings: Problem[] = [];
+  const warn = (setting: string, text: string): void => {
+    warnings.push({ setting, quoted: quoted(setting, raw[setting]?.trim() ?? ""), text });
+  };
+  if (isIndividual(format) && /:\d/.test(values.SUBMIT_HOST ?? "")) {
+    warn("SUBMIT_HOST", "holds a port; the Gratia probe drops individual records whose submit host has one");
+  }
+  if (format === "individual-0.3" && values.BENCHMARK_VALUE === undefined) {
+    warnings.push({
+      setting: "BENCHMARK_VALUE",
+      text: "is not set; APEL rejects such individual records, only Gratia takes them",
+    });
+  }
+  if ((values.BENCHMARK_VALUE ?? 0) > 100) {
+    warn(
+      "BENCHMARK_VALUE",
+      "is more than any core reaches; it is the benchmark of one core, in HS06 or HEPscore23, not in si2k",
+    );
+  }
+  if (values.ACCOUNTING_MODEL === "wallclock" && (values.PROCESSORS ?? 0) > 0 && !isIndividual(format)) {
+    warn(
+      "PROCESSORS",
+      "has no effect with ACCOUNTING_MODEL=wallclock, where every job's own number of cores is published",
+    );
+  }
+  if (values.VO_LABEL?.startsWith("label_label_") === true) {
+    warn("VO_LABEL", "begins with label; write the name of the pod's own label, not that of kube_pod_labels");
+  }
+  if (values.PROMETHEUS_CA_FILE !== undefined && values.PROMETHEUS_SERVER?.url.startsWith("http:") === true) {
+    warn("PROMETHEUS_CA_FILE", "has no effect, since PROMETHEUS_SERVER is not https");
+  }
+  return warnings;
+}
+
+function tenantFrom(name: string, values: TenantValues, format: MessageFormat): Tenant {
+  const serviceLevel = serviceLevelFrom(values);
+  // KAPEL: in individual mode a pod without a CPU request has PROCESSORS cores.
+  const inherited = isIndividual(format) && values.PROCESSORS > 0 ? values.PROCESSORS * 1000 : undefined;
+  const defaultMilliCores = values.DEFAULT_CORES ?? inherited;
+  return {
+    name,
+    selection: {
+      namespace: values.NAMESPACE,
+      matchers: values.PROMETHEUS_LABELS ?? [],
+      labelPrefix: values.PROMETHEUS_LABEL_PREFIX ?? "",
+      ...(values.VO_LABEL === undefined ? {} : { voLabel: values.VO_LABEL }),
+      ...(values.MONITORING_SELECTOR === undefined ? {} : { monitoringSelector: values.MONITORING_SELECTOR }),
+    },
+    site: values.SITE_NAME,
+    submitHost: values.SUBMIT_HOST,
+    vo: values.VO_NAME,
+    infrastructureType: values.INFRASTRUCTURE_TYPE,
+    nodeCount: values.NODECOUNT,
+    processors: values.PROCESSORS,
+    model: values.ACCOUNTING_MODEL,
+    format,
+    ...(serviceLevel === undefined ? {} : { serviceLevel }),
+    ...(defaultMilliCores === undefined ? {} : { defaultMilliCores }),
+    settle: values.SETTLE,
+    ...(values.ACCOUNTING_SINCE === undefined ? {} : { since: values.ACCOUNTING_SINCE }),
+  };
+}
+
+function serviceLevelFrom(values: TenantValues): ServiceLevel | undefined {
+  if (values.BENCHMARK_VALUE === undefined) return undefined;
+  const type = values.BENCHMARK_TYPE;
+  // APEL: si2k = HS06 x 250, and only si2k is divided by 250 by the server.
+  return { type, value: threeDecimals(type === "si2k" ? values.BENCHMARK_VALUE * 250 : values.BENCHMARK_VALUE) };
+}
+
+function connectionFrom(values: TenantValues): Connection {
+  const authHeader = values.PROMETHEUS_AUTH_HEADER ?? values.PROMETHEUS_SERVER.authHeader;
+  return {
+    url: values.PROMETHEUS_SERVER.url,
+    ...(authHeader === undefined ? {} : { authHeader }),
+    ...(values.PROMETHEUS_TOKEN_FILE === undefined ? {} : { tokenFile: values.PROMETHEUS_TOKEN_FILE }),
+    ...(values.PROMETHEUS_CA_FILE === undefined ? {} : { caFile: values.PROMETHEUS_CA_FILE }),
+    timeoutSeconds: values.QUERY_TIMEOUT,
+    concurrency: values.QUERY_CONCURRENCY,
+  };
+}
