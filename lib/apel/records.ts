@@ -6,7 +6,14 @@ export type ServiceLevel = { readonly type: BenchmarkType; readonly value: numbe
 
 export type MessageFormat = "summary-0.2" | "summary-0.4" | "normalised-0.4" | "individual-0.3" | "individual-0.4";
 
-type MonthlyUsage = {
+/** Parts of APEL's key that gridmeter does not fill itself; hand-written records may. Absent is APEL's null. */
+type UserIdentity = {
+  readonly globalUserName?: string;
+  readonly voGroup?: string;
+  readonly voRole?: string;
+};
+
+type MonthlyUsage = UserIdentity & {
   readonly site: string;
   readonly year: number;
   /** 1 to 12 */
@@ -32,7 +39,7 @@ type MonthlyUsage = {
 /** One row of APEL's Summaries table. */
 export type SummaryRecord = MonthlyUsage & { readonly kind: "summary"; readonly serviceLevel: ServiceLevel };
 
-/** One row of APEL's NormalisedSummaries table; its key holds no service level. */
+/** One row of APEL's NormalisedSummaries table; its key holds the benchmark's name, but no value. */
 export type NormalisedRecord = MonthlyUsage & {
   readonly kind: "normalised";
   readonly benchmark: BenchmarkType;
@@ -43,7 +50,7 @@ export type NormalisedRecord = MonthlyUsage & {
 };
 
 /** One job. APEL keys it by (Site, LocalJobId, EndTime). */
-export type IndividualRecord = {
+export type IndividualRecord = UserIdentity & {
   readonly kind: "individual";
   readonly site: string;
   readonly vo: string;

@@ -1,0 +1,77 @@
+import { GridmeterError } from "../errors.ts";
+import { MAX_BYTES, MAX_RECORDS, checkMessage } from "./check.ts";
+import { apelKey } from "./keys.ts";
+import { type Layout, layoutFor } from "./layout.ts";
+import { problemText, quote } from "./problem.ts";
+import type { ApelRecord, MessageFormat, RecordKind } from "./records.ts";
+import { textProblem } from "./text.ts";
+import { toFields } from "./to-fields.ts";
+
+/** One file for ssmsend's queue: a header and at most 500 records of one kind. */
+export type ApelMessage = { readonly kind: RecordKind; readonly body: string };
+
+const KINDS: readonly RecordKind[] = ["summary", "normalised", "individual", "sync"];
+
+function refuse(reason: string): never {
+  throw new GridmeterError("message_invalid", `an APEL message was refused, none was written: ${reason}`);
+}
+
+function recordText(record: ApelRecord, layout: Layout): string {
+  const lines = [...toFields(record, layout)].map(([name, value]) => {
+    const field = layout.fields.get(name);
+    // a line break in a value would pass for further lines, so it is caught before the lines are joined
+    const problem = textProblem(name, value, field?.type === "text" ? field.max : undefined);
+    return problem === undefined ? `${name}: ${value}\n` : refuse(problem);
+  });
+  return `${lines.join("")}%%\n`;
+}
+
+/** Records in the order of their keys, tombstones first: should the server hold two keys for one, the figures win. */
+function ordered(records: readonly ApelRecord[]): readonly ApelRecord[] {
+  const keyed = new Map<string, ApelRecord>();
+  for (const record of records) {
+    const key = apelKey(record);
+    if (keyed.has(key))
+      refuse(`two records have one APEL key, ${quote(key)}; the second would replace the first, add them up`);
+    keyed.set(key, record);
+  }
+  const isTombstone = (record: ApelRecord) => record.kind !== "individual" && record.numberOfJobs === 0;
+  const sorted = [...keyed].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, record]) => record);
+  return [...sorted.filter(isTombstone), ...sorted.filter((record) => !isTombstone(record))];
+}
+
+/** Bodies of at most 500 records and 500 kB, the header included. */
+function bodies(header: string, texts: readonly string[]): string[] {
+  const out: string[] = [];
+  let body = "";
+  let count = 0;
+  for (const text of texts) {
+    if (count === MAX_RECORDS || body.length + text.length > MAX_BYTES) {
+      out.push(body);
+      body = "";
+      count = 0;
+    }
+    body = body === "" ? `${header}\n${text}` : body + text;
+    count += 1;
+  }
+  return body === "" ? out : [...out, body];
+}
+
+/**
+ * The messages that publish these records: grouped by kind, in an order that depends on nothing but the records, in
+ * chunks of at most 500 records and 500 kB. The format chooses the version of each kind; sync is always v0.1. Service
+ * levels are rounded to 3 decimals. No records, no messages.
+ * @param now epoch seconds, for the rules about the future; without it they are left to the check before storing
+ * @throws GridmeterError `message_invalid`, quoting the bad value, if any message would break a rule of APEL
+ */
+export function writeMessages(records: readonly ApelRecord[], format: MessageFormat, now = Infinity): ApelMessage[] {
+  const all = ordered(records);
+  return KINDS.flatMap((kind) => {
+    const layout = layoutFor(kind, format);
+    const texts = all.filter((record) => record.kind === kind).map((record) => recordText(record, layout));
+    return bodies(layout.header, texts).map((body): ApelMessage => {
+      const { problems } = checkMessage(body, now);
+      return problems.length === 0 ? { kind, body } : refuse(problemText(problems));
+    });
+  });
+}
