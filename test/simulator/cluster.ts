@@ -1,0 +1,64 @@
+import type { Job } from "./job.ts";
+import { Schedule } from "./schedule.ts";
+import type { Stretch } from "./schedule.ts";
+
+/** One Prometheus (or one replica) with its own kube-state-metrics target. A second one makes copies of every series. */
+export type Stack = {
+  /** job label of kube-state-metrics */
+  readonly job: string;
+  /** instances of kube-state-metrics, each from the given moment: a redeploy changes the label */
+  readonly instances: readonly { readonly instance: string; readonly from: number }[];
+  /** further labels on every series, e.g. prometheus_replica, cluster */
+  readonly labels: Readonly<Record<string, string>>;
+  /** scrapes are at offset + n x scrapeInterval; never a multiple of 300, see lib/accounting/ports.ts CELL */
+  readonly offset: number;
+  /** when it exists; absent: always */
+  readonly life?: Stretch;
+  /** honorLabels false: namespace, pod, container become exported_namespace ... */
+  readonly exported?: boolean;
+};
+
+/** Nothing is scraped. `down`: `up` is 0; `absent`: there is no `up` either. */
+export type Outage = Stretch & { readonly kind: "down" | "absent" };
+
+export type Cluster = {
+  readonly from: number;
+  /** now: nothing is scraped at or after it */
+  readonly to: number;
+  /** seconds */
+  readonly scrapeInterval: number;
+  readonly jobs: readonly Job[];
+  readonly stacks: readonly Stack[];
+  readonly outages: readonly Outage[];
+  /** namespaces without a job, reported all the same */
+  readonly emptyNamespaces?: readonly string[];
+};
+
+/** The usual stack. */
+export const STACK: Stack = {
+  job: "kube-state-metrics",
+  instances: [{ instance: "10.42.0.11:8080", from: 0 }],
+  labels: {},
+  offset: 7,
+};
+
+/** When the pods' metrics are scraped by a stack. `interval` for series that are kept sparse. */
+export function scrapesOf(cluster: Cluster, stack: Stack, interval: number = cluster.scrapeInterval): Schedule {
+  return new Schedule(interval, stack.offset, lifeOf(cluster, stack), cluster.outages);
+}
+
+/** When a stack writes `up`: also while a target is down. */
+export function upScrapesOf(cluster: Cluster, stack: Stack): Schedule {
+  const absent = cluster.outages.filter((outage) => outage.kind === "absent");
+  return new Schedule(cluster.scrapeInterval, stack.offset, lifeOf(cluster, stack), absent);
+}
+
+function lifeOf(cluster: Cluster, { life }: Stack): Stretch {
+  return { from: Math.max(cluster.from, life?.from ?? 0), to: Math.min(cluster.to, life?.to ?? Infinity) };
+}
+
+/** The last scrape of any stack in [from, to), or undefined. */
+export function lastScrape(schedules: readonly Schedule[], from: number, to: number): number | undefined {
+  const times = schedules.map((schedule) => schedule.last(from, to)).filter((time) => time !== undefined);
+  return times.length === 0 ? undefined : Math.max(...times);
+}

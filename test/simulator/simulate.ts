@@ -1,0 +1,94 @@
+import { containerSeries } from "./cadvisor.ts";
+import { scrapesOf, upScrapesOf } from "./cluster.ts";
+import type { Cluster, Stack } from "./cluster.ts";
+import { podSeries } from "./kube-state-metrics.ts";
+import type { Schedule } from "./schedule.ts";
+import { clip } from "./series.ts";
+import type { Exported, Segment, Series } from "./series.ts";
+
+/** Of kube_namespace_status_phase only its presence matters, so a sample an hour keeps months of it small. */
+const SPARSE = 3600;
+
+/** Everything the cluster's Prometheus holds at `cluster.to`, as if it had been scraped all along. */
+export function simulate(cluster: Cluster): Series[] {
+  const pods = cluster.jobs.flatMap(podSeries);
+  const containers = cluster.jobs.flatMap(containerSeries);
+  const namespaces = namespaceSeries(cluster);
+  return cluster.stacks.flatMap((stack) => {
+    const scrapes = scrapesOf(cluster, stack);
+    return [
+      ...targets(up(cluster), stack, upScrapesOf(cluster, stack)),
+      ...targets(namespaces, stack, scrapesOf(cluster, stack, SPARSE)),
+      ...targets(pods, stack, scrapes),
+      ...containers.map((one) => scraped(one, one.labels, one.segments, stack, scrapes)),
+    ].filter((series) => hasSample(series));
+  });
+}
+
+/** The series of kube-state-metrics, once per instance: a redeploy ends every series and begins another. */
+function targets(exported: readonly Exported[], stack: Stack, schedule: Schedule): Series[] {
+  return stack.instances.flatMap(({ instance, from }, index) => {
+    const stretch = { from, to: stack.instances[index + 1]?.from ?? Infinity };
+    const own = { job: stack.job, instance };
+    return exported.map((one) => scraped(one, { ...one.labels, ...own }, clip(one.segments, stretch), stack, schedule));
+  });
+}
+
+function scraped(
+  exported: Exported,
+  labels: Readonly<Record<string, string>>,
+  segments: readonly Segment[],
+  stack: Stack,
+  schedule: Schedule,
+): Series {
+  // An empty label is no label to Prometheus.
+  const kept = Object.entries({ ...labels, ...stack.labels }).filter(([, value]) => value !== "");
+  const named = stack.exported === true && exported.name !== "up" ? kept.flatMap(renamed) : kept;
+  return { name: exported.name, labels: Object.fromEntries(named), segments, schedule };
+}
+
+/** honorLabels false: the labels that the target has itself move away; `uid` is not one of them. */
+function renamed([key, value]: [string, string]): [string, string][] {
+  if (key === "namespace")
+    return [
+      ["exported_namespace", value],
+      [key, "monitoring"],
+    ];
+  if (key === "pod")
+    return [
+      ["exported_pod", value],
+      [key, "kube-state-metrics-0"],
+    ];
+  if (key === "container")
+    return [
+      ["exported_container", value],
+      [key, "kube-state-metrics"],
+    ];
+  return [[key, value]];
+}
+
+function up(cluster: Cluster): Exported[] {
+  const down = cluster.outages.filter((outage) => outage.kind === "down");
+  const cuts = [0, ...down.flatMap(({ from, to }) => [from, to]), Infinity].sort((a, b) => a - b);
+  const segments = cuts.slice(0, -1).map((from, index) => ({
+    from,
+    to: cuts[index + 1]!,
+    value: down.some((outage) => outage.from <= from && outage.to > from) ? 0 : 1,
+  }));
+  return [{ name: "up", labels: {}, segments: segments.filter((segment) => segment.to > segment.from) }];
+}
+
+function namespaceSeries(cluster: Cluster): Exported[] {
+  const names = new Set([...cluster.jobs.map((job) => job.namespace), ...(cluster.emptyNamespaces ?? [])]);
+  return [...names].sort().flatMap((namespace) =>
+    ["Active", "Terminating"].map((phase) => ({
+      name: "kube_namespace_status_phase",
+      labels: { namespace, phase },
+      segments: [{ from: 0, to: Infinity, value: phase === "Active" ? 1 : 0 }],
+    })),
+  );
+}
+
+function hasSample(series: Series): boolean {
+  return series.segments.some((segment) => series.schedule.last(segment.from, segment.to) !== undefined);
+}
