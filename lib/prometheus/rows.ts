@@ -11,7 +11,9 @@ import { voLabel } from "./queries.ts";
  */
 export function uidOfId(id: string): string | undefined {
   // The last one: a kubelet inside a pod of another kubelet has both in its path.
-  const segment = id.split("/").findLast((part) => /^pod.|-pod.+\.slice$/.test(part));
+  const segment = id
+    .split("/")
+    .findLast((part) => /^pod[0-9a-f][0-9a-f-]+$|-pod[0-9a-f][0-9a-f_]+\.slice$/i.test(part));
   if (segment === undefined) return undefined;
   const systemd = /-pod(?<uid>.+)\.slice$/.exec(segment)?.groups?.["uid"];
   return systemd === undefined ? segment.slice("pod".length) : systemd.replaceAll("_", "-");
