@@ -1,6 +1,6 @@
 import pLimit from "p-limit";
 import { GridmeterError, errorText } from "../errors.ts";
-import { askCpu, askPods } from "./pods.ts";
+import { askCpu, askMemory, askPods } from "./pods.ts";
 import type { PieceOfPods } from "./pods.ts";
 import { pieces, planMonth, watchWindow } from "./count-plan.ts";
 import type { MonthPlan, PlanOptions } from "./count-plan.ts";
@@ -8,12 +8,13 @@ import type { Ledger } from "./ledger.ts";
 import { observe } from "./observation.ts";
 import type { Observation } from "./observation.ts";
 import type { Period } from "./periods.ts";
-import type { Monitoring } from "./ports.ts";
+import type { Monitoring, Window } from "./ports.ts";
+import { isIndividual } from "./records.ts";
 import { checkNamespace, checkVoLabel } from "./sanity.ts";
 import type { Tenant } from "./tenant.ts";
 import { endOfDay, startOf } from "./time.ts";
 import { toDays } from "./usage.ts";
-import type { DayOfJobs, DayUsage, Job } from "./usage.ts";
+import type { DayOfJobs, DayUsage, Details, Job } from "./usage.ts";
 
 /** Pieces in flight at once per tenant; memory depends on the largest pieces, not on the month. */
 const PIECES_AT_ONCE = 2;
@@ -185,11 +186,25 @@ async function countPiece(
     defaultMilliCores: tenant.defaultMilliCores,
     gapsOf: (day: string) => [...(month.observed.get(day)?.gaps ?? [])],
   };
-  if (tenant.model !== "wallclock") return { to, pods, days: toDays(pods.finished, days, options) };
   const last = endOfDay(days.at(-1) ?? month.plan.period.month);
-  const starts = pods.finished.filter((pod) => pod.end >= from && pod.end < last).map((pod) => pod.start ?? pod.end);
-  const cpu = starts.length === 0 ? new Map<string, number>() : await askCpu(monitoring, Math.min(from, ...starts), to);
-  return { to, pods, days: toDays(pods.finished, days, { ...options, cpu }) };
+  const mine = pods.finished.filter((pod) => pod.end >= from && pod.end < last);
+  // A restarted container's counter ends long before its pod, so what was measured is asked from the earliest start on.
+  const measured = { from: Math.min(from, ...mine.map((pod) => pod.start ?? pod.end)), to };
+  const details = await askDetails(tenant, monitoring, measured, mine.length > 0);
+  return { to, pods, days: toDays(pods.finished, days, { ...options, details }) };
+}
+
+/** Asks only what the model and the format need. */
+async function askDetails(tenant: Tenant, monitoring: Monitoring, window: Window, any: boolean): Promise<Details> {
+  const none = new Map<string, number>();
+  const wallclock = tenant.model === "wallclock";
+  const single = isIndividual(tenant);
+  const [cpu, memoryRequest, memoryUsed] = await Promise.all([
+    wallclock && any ? askCpu(monitoring, window.from, window.to) : none,
+    single && any ? askMemory(monitoring, "memoryRequest", window) : none,
+    single && any ? askMemory(monitoring, "memoryUsed", window) : none,
+  ]);
+  return { ...(wallclock ? { cpu } : {}), ...(single ? { memoryRequest, memoryUsed } : {}) };
 }
 
 /** Takes a fresh day over, and stores it if it is settled. A recount that saw less than the ledger did never replaces it. */

@@ -22,13 +22,13 @@ export function fingerprint(tenant: Tenant): string {
   return createHash("sha256").update(JSON.stringify(decides)).digest("hex").slice(0, 32);
 }
 
-/** Reads stored JSON under a schema. A damaged object is set aside and reported, never used and never lost. */
+/** Reads stored JSON under a schema. A damaged object is set aside and reported, never used and never lost: its value is undefined. */
 export async function readJson<T>(
   store: ObjectStore,
   key: string,
   schema: z.ZodType<T>,
   damaged: (damage: Damage) => void,
-): Promise<{ value: T; version: string } | undefined> {
+): Promise<{ value: T | undefined; version: string } | undefined> {
   const held = await store.get(key);
   if (held === undefined) return undefined;
   const parsed = parse(held.body, schema);
@@ -37,7 +37,7 @@ export async function readJson<T>(
   const setAside = `damaged/${key.replaceAll("/", "=2F")}.${hash}`;
   await store.put(setAside, held.body, { absent: true });
   damaged({ key, setAside, what: parsed.what });
-  return undefined;
+  return { value: undefined, version: held.version };
 }
 
 function parse<T>(body: string, schema: z.ZodType<T>): { success: true; data: T } | { success: false; what: string } {
@@ -76,7 +76,7 @@ export class Ledger {
     await Promise.all(
       keys.map(async (key) => {
         const held = await readJson(this.#store, key, entry, this.#damaged);
-        if (held?.value.fingerprint === this.#fingerprint) days.set(held.value.usage.day, held.value.usage);
+        if (held?.value?.fingerprint === this.#fingerprint) days.set(held.value.usage.day, held.value.usage);
       }),
     );
     return days;
@@ -91,7 +91,7 @@ export class Ledger {
   /** Whether the month was counted once more in full after its end (accounting-rules: on the 4th, for late statuses). */
   async wasRecounted(month: string): Promise<boolean> {
     const held = await readJson(this.#store, this.#key(month, "recounted"), recounted, this.#damaged);
-    return held?.value.fingerprint === this.#fingerprint;
+    return held?.value?.fingerprint === this.#fingerprint;
   }
 
   /** Remembers that it was. */

@@ -1,4 +1,5 @@
-import type { BenchmarkType, NormalisedRecord, SummaryRecord } from "../apel/records.ts";
+import { apelKey } from "../apel/keys.ts";
+import type { NormalisedRecord, SummaryRecord } from "../apel/records.ts";
 import { GridmeterError } from "../errors.ts";
 import type { Tenant, Unit } from "./tenant.ts";
 import { yearAndMonth } from "./time.ts";
@@ -32,7 +33,7 @@ function processorsOf(tenant: Tenant, milliCores: number): number {
 
 function keyOf(tenant: Tenant, vo: string, processors: number): string {
   const { infrastructureType, nodeCount, serviceLevel, format } = tenant;
-  // A normalised key holds no service level, but rows of two benchmark values must be multiplied before they are added.
+  // Rows of two benchmark values must be multiplied before they are added, even where APEL's key does not tell them apart.
   return JSON.stringify([
     vo,
     infrastructureType,
@@ -106,26 +107,31 @@ function serviceLevelOf(tenant: Tenant): NonNullable<Tenant["serviceLevel"]> {
   );
 }
 
-type NormalisedSums = { readonly record: NormalisedRecord; wall: number; cpu: number };
+type NormalisedSums = {
+  readonly plain: Sum;
+  readonly record: NormalisedRecord;
+  readonly wall: number;
+  readonly cpu: number;
+};
 
 /** Rows of APEL's NormalisedSummaries: sums multiplied by each tenant's benchmark, added up per key, rounded once. */
 function normalised(unit: Unit, sums: readonly Sum[]): readonly NormalisedRecord[] {
   const rows = new Map<string, NormalisedSums>();
   for (const sum of sums) {
     const { type, value } = serviceLevelOf(sum.tenant);
-    const base = common(unit, sum);
-    const key = JSON.stringify([base.vo, base.infrastructureType, base.nodeCount, base.processors]);
+    const row = (plain: Sum): NormalisedRecord => ({
+      ...common(unit, plain),
+      kind: "normalised",
+      benchmark: type,
+      normalisedWallDuration: 0,
+      normalisedCpuDuration: 0,
+    });
+    const key = apelKey(row(sum));
     const held = rows.get(key);
+    const plain = held === undefined ? sum : addSums(held.plain, sum);
     const wall = (wallMilliseconds(sum) * value) / 1000 + (held?.wall ?? 0);
     const cpu = (sum.cpuMilliseconds * value) / 1000 + (held?.cpu ?? 0);
-    rows.set(key, {
-      record:
-        held === undefined
-          ? { ...base, kind: "normalised", benchmark: type, normalisedWallDuration: 0, normalisedCpuDuration: 0 }
-          : joined(held.record, base, type),
-      wall,
-      cpu,
-    });
+    rows.set(key, { plain, record: row(plain), wall, cpu });
   }
   return [...rows.values()].map(({ record, wall, cpu }) => ({
     ...record,
@@ -134,32 +140,23 @@ function normalised(unit: Unit, sums: readonly Sum[]): readonly NormalisedRecord
   }));
 }
 
-function joined(
-  held: NormalisedRecord,
-  next: Omit<SummaryRecord, "kind" | "serviceLevel">,
-  type: BenchmarkType,
-): NormalisedRecord {
-  if (held.benchmark !== type) {
-    throw new GridmeterError(
-      "config_invalid",
-      `Two tenants of ${held.site} ${held.submitHost} share a normalised record (VO ${held.vo}) but have benchmarks ${held.benchmark} and ${type}. ` +
-        "Nothing of this unit was published. Give them the same BENCHMARK_TYPE.",
-    );
-  }
+/** Two sums that differ in nothing but the value of their benchmark. */
+function addSums(a: Sum, b: Sum): Sum {
   return {
-    ...held,
-    wallDuration: held.wallDuration + next.wallDuration,
-    cpuDuration: held.cpuDuration + next.cpuDuration,
-    numberOfJobs: held.numberOfJobs + next.numberOfJobs,
-    earliestEndTime: Math.min(held.earliestEndTime, next.earliestEndTime),
-    latestEndTime: Math.max(held.latestEndTime, next.latestEndTime),
+    ...a,
+    jobs: a.jobs + b.jobs,
+    coreSeconds: a.coreSeconds + b.coreSeconds,
+    wallclock: a.wallclock + b.wallclock,
+    cpuMilliseconds: a.cpuMilliseconds + b.cpuMilliseconds,
+    firstEnd: Math.min(a.firstEnd, b.firstEnd),
+    lastEnd: Math.max(a.lastEnd, b.lastEnd),
   };
 }
 
 /**
  * The monthly records of a unit: the tenants' usage added up per APEL key (accounting-rules: keys and the sync record span
  * tenants), integers until here, rounded once. Tenants with an individual format contribute none.
- * @throws config_invalid if a benchmark is missing or two benchmarks meet in one normalised key
+ * @throws config_invalid if a benchmark is missing
  */
 export function monthlyRecords(unit: Unit, contributions: readonly Contribution[]): readonly MonthlyRecord[] {
   const sums = addUp(contributions.filter(({ tenant }) => !isIndividual(tenant)));

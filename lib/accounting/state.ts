@@ -14,6 +14,9 @@ const monthly = {
   year: count,
   month: count,
   vo: z.string(),
+  globalUserName: z.string().exactOptional(),
+  voGroup: z.string().exactOptional(),
+  voRole: z.string().exactOptional(),
   infrastructureType: z.string(),
   wallDuration: count,
   cpuDuration: count,
@@ -72,11 +75,14 @@ const unitState = z.object({
   pending: publication.optional(),
   /** hand-written records: automatic runs refuse the unit while there are any */
   pins: z.array(pin),
+  /** rows of lifted pins: the next publication covers them or zeroes them */
+  known: z.array(record),
 });
 
 /** All that is remembered about one (Site, SubmitHost, month). */
 export type UnitState = z.infer<typeof unitState>;
-export type HeldState = { readonly state: UnitState; readonly version: string };
+/** A state as it is stored; `state` is undefined where the object is damaged. */
+export type HeldState = { readonly state: UnitState | undefined; readonly version: string };
 
 const prefix = (month: string): string => `state/${month}/`;
 
@@ -98,15 +104,15 @@ export async function readState(
   return held === undefined ? undefined : { state: held.value, version: held.version };
 }
 
-/** All units of a month that were ever published or pinned. */
+/** All units of a month that were ever published or pinned; damaged ones are set aside and left out. */
 export async function readStates(
   store: ObjectStore,
   month: string,
   damaged: (damage: Damage) => void,
-): Promise<readonly HeldState[]> {
+): Promise<readonly { readonly state: UnitState; readonly version: string }[]> {
   const keys = await store.list(prefix(month));
   const held = await Promise.all(keys.map((key) => readJson(store, key, unitState, damaged)));
-  return held.flatMap((each) => (each === undefined ? [] : [{ state: each.value, version: each.version }]));
+  return held.flatMap((each) => (each?.value === undefined ? [] : [{ state: each.value, version: each.version }]));
 }
 
 /** Compare-and-set. `held` undefined: there must be no state yet. */

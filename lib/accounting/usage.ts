@@ -43,15 +43,41 @@ export type Job = {
   readonly start: number;
   readonly end: number;
   readonly milliCores: number;
+  /** measured, only where it was asked for and known */
+  readonly cpuMilliseconds?: number;
+  /** KiB; sum of its containers' requests, individual formats only */
+  readonly memoryRequest?: number;
+  /** KiB; measured maximum, individual formats only */
+  readonly memoryUsed?: number;
+};
+
+/** What is asked of pods beyond what counts them: CPU milliseconds and KiB by uid. */
+export type Details = {
+  readonly cpu?: ReadonlyMap<string, number>;
+  readonly memoryRequest?: ReadonlyMap<string, number>;
+  readonly memoryUsed?: ReadonlyMap<string, number>;
 };
 
 /** A pod as a job, or the reason why it is left out. */
-export function toJob(pod: FinishedPod, defaultMilliCores: number | undefined): Job | LeftOut {
+export function toJob(pod: FinishedPod, defaultMilliCores: number | undefined, details: Details = {}): Job | LeftOut {
   if (pod.start === undefined) return "no_start";
   if (pod.end < pod.start) return "negative_duration";
   const milliCores = pod.milliCores ?? defaultMilliCores;
   if (milliCores === undefined) return "no_cpu_request";
-  return { uid: pod.uid, pod: pod.pod, vo: pod.vo ?? null, start: pod.start, end: pod.end, milliCores };
+  const cpuMilliseconds = details.cpu?.get(pod.uid);
+  const memoryRequest = details.memoryRequest?.get(pod.uid);
+  const memoryUsed = details.memoryUsed?.get(pod.uid);
+  return {
+    uid: pod.uid,
+    pod: pod.pod,
+    vo: pod.vo ?? null,
+    start: pod.start,
+    end: pod.end,
+    milliCores,
+    ...(cpuMilliseconds === undefined ? {} : { cpuMilliseconds }),
+    ...(memoryRequest === undefined ? {} : { memoryRequest }),
+    ...(memoryUsed === undefined ? {} : { memoryUsed }),
+  };
 }
 
 const groupKey = (group: { vo: string | null; milliCores: number }): string =>
@@ -89,10 +115,10 @@ export function mergeGroups(groups: Iterable<UsageGroup>): UsageGroup[] {
   return [...merged].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, group]) => group);
 }
 
-function groupOf(job: Job, cpu: ReadonlyMap<string, number> | undefined): UsageGroup {
+function groupOf(job: Job, cpuAsked: boolean): UsageGroup {
   const wallSeconds = job.end - job.start;
   const milliCoreSeconds = wallSeconds * job.milliCores;
-  const used = cpu?.get(job.uid);
+  const used = job.cpuMilliseconds;
   const known =
     used === undefined
       ? { milliseconds: 0, jobs: 0, milliCoreSeconds: 0 }
@@ -103,7 +129,7 @@ function groupOf(job: Job, cpu: ReadonlyMap<string, number> | undefined): UsageG
     jobs: 1,
     wallSeconds,
     milliCoreSeconds,
-    ...(cpu === undefined ? {} : { cpu: known }),
+    ...(cpuAsked ? { cpu: known } : {}),
     firstEnd: job.end,
     lastEnd: job.end,
   };
@@ -115,7 +141,7 @@ export type DayOfJobs = { readonly usage: DayUsage; readonly jobs: readonly Job[
  * Puts finished pods into the days in which the value of their end falls. One and the same set of jobs feeds every figure.
  * @param days the days wanted; pods of other days are passed over
  * @param gapsOf gaps of monitoring to note with a day
- * @param cpu CPU milliseconds by uid, where asked for
+ * @param options.details what was asked beyond the count
  */
 export function toDays(
   pods: readonly FinishedPod[],
@@ -123,7 +149,7 @@ export function toDays(
   options: {
     readonly defaultMilliCores: number | undefined;
     readonly gapsOf: (day: string) => DayUsage["gaps"];
-    readonly cpu?: ReadonlyMap<string, number>;
+    readonly details?: Details;
   },
 ): readonly DayOfJobs[] {
   const byDay = new Map<string, { jobs: Job[]; leftOut: Record<LeftOut, number> }>();
@@ -132,17 +158,17 @@ export function toDays(
   for (const pod of pods) {
     const held = byDay.get(dayOf(pod.end));
     if (held === undefined) continue;
-    const job = toJob(pod, options.defaultMilliCores);
+    const job = toJob(pod, options.defaultMilliCores, options.details);
     if (typeof job === "string") held.leftOut[job] += 1;
     else held.jobs.push(job);
   }
   return [...byDay].map(([day, { jobs, leftOut }]) => ({
     usage: {
       day,
-      groups: mergeGroups(jobs.map((job) => groupOf(job, options.cpu))),
+      groups: mergeGroups(jobs.map((job) => groupOf(job, options.details?.cpu !== undefined))),
       leftOut,
       gaps: options.gapsOf(day),
-      cpuAsked: options.cpu !== undefined,
+      cpuAsked: options.details?.cpu !== undefined,
     },
     jobs,
   }));

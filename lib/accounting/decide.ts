@@ -1,0 +1,160 @@
+import { createHash } from "node:crypto";
+import { apelKey } from "../apel/keys.ts";
+import { zeroed } from "../apel/unit.ts";
+import { writeMessages } from "../apel/write.ts";
+import type { ApelMessage } from "../apel/write.ts";
+import type { ApelRecord, IndividualRecord, MessageFormat } from "../apel/records.ts";
+import { GridmeterError } from "../errors.ts";
+import type { Decrease } from "./guard.ts";
+import type { MonthlyRecord } from "./records.ts";
+import type { Figure, Publication, UnitState } from "./state.ts";
+import type { Unit } from "./tenant.ts";
+import { DAY, addMonths, dayOfMonth, monthOf, startOf } from "./time.ts";
+
+/** What a unit should hold at APEL after this run. */
+export type Want = {
+  readonly unit: Unit;
+  readonly format: MessageFormat;
+  readonly records: readonly MonthlyRecord[];
+  readonly figures: readonly Figure[];
+  /** NumberOfJobs of the month so far, monthly records and published single jobs together; null: no sync record */
+  readonly sync: number | null;
+  /** single jobs of settled days that were not yet published */
+  readonly individual: { readonly records: readonly IndividualRecord[]; readonly days: Publication["individual"] };
+};
+
+export type Decision =
+  | {
+      readonly action: "publish";
+      readonly publication: Omit<Publication, "generation">;
+      readonly messages: readonly ApelMessage[];
+      readonly why: "new" | "changed" | "again";
+    }
+  | { readonly action: "unchanged" }
+  | { readonly action: "refuse"; readonly error: GridmeterError };
+
+export type DecideOptions = {
+  readonly now: number;
+  readonly force: boolean;
+  readonly allowDecrease: boolean;
+  /** auto mode: the previous and the current month are open and sent again now and then */
+  readonly open: boolean;
+};
+
+const refuse = (error: GridmeterError): Decision => ({ action: "refuse", error });
+const name = (unit: Unit): string => `${unit.site} ${unit.submitHost} ${unit.month}`;
+
+/** A lost queue must not become silence: open months go out again once a week, and on the 6th (WLCG reads on the 8th). */
+function dueAgain(publishedAt: number, now: number): boolean {
+  const sixth = startOf(`${monthOf(now)}-06`);
+  return now - publishedAt >= 7 * DAY || (dayOfMonth(now) >= 6 && publishedAt < sixth);
+}
+
+/**
+ * Whether and what to publish for a unit. Every publication is the whole unit: all rows, with zeros (tombstones) for the
+ * keys that were published before and are absent now, so that a newer file always covers an older one. Pure.
+ */
+export function decide(
+  want: Want,
+  state: UnitState | undefined,
+  decreases: readonly Decrease[],
+  options: DecideOptions,
+): Decision {
+  const { unit } = want;
+  if (state !== undefined && state.pins.length > 0 && !options.force) {
+    return refuse(
+      new GridmeterError(
+        "pinned_refused",
+        `${name(unit)}: ${state.pins.length} hand-written publications pin APEL keys of this month. Nothing was published for it. ` +
+          "Lift them with `gridmeter manual --unpin`, or publish over them with --force.",
+      ),
+    );
+  }
+  const published = state?.published;
+  const changed = formatChange(want, state);
+  if (changed !== undefined) return refuse(changed);
+  if (decreases.length > 0 && !options.allowDecrease) return refuse(decreaseError(unit, decreases));
+
+  const records = withTombstones(want.records, state);
+  const sync: readonly ApelRecord[] = want.sync === null ? [] : [syncRecord(unit, want.sync)];
+  const monthly = writeMessages([...records, ...sync], want.format, options.now);
+  const hash = contentHash(monthly);
+  const same = state?.pending === undefined && published?.hash === hash && want.individual.records.length === 0;
+  const again = options.force || (options.open && published !== undefined && dueAgain(published.at, options.now));
+  if (same && !again) return { action: "unchanged" };
+  const messages = [...monthly, ...writeMessages(want.individual.records, want.format, options.now)];
+  if (messages.length === 0) return { action: "unchanged" };
+  return {
+    action: "publish",
+    messages,
+    why: published === undefined ? "new" : same ? "again" : "changed",
+    publication: {
+      at: options.now,
+      hash,
+      records: [...records],
+      sync: want.sync,
+      figures: [...want.figures],
+      individual: mergeDays(state, want),
+    },
+  };
+}
+
+/** Single jobs cannot be taken back, so a month that has some published cannot become a summary: it would count twice. */
+function formatChange(want: Want, state: UnitState | undefined): GridmeterError | undefined {
+  const days = { ...state?.published?.individual, ...state?.pending?.individual };
+  const individual = Object.entries(days).filter(([, published]) => Object.keys(published).length > 0);
+  if (individual.length === 0 || want.format.startsWith("individual") || want.records.length === 0) return undefined;
+  return new GridmeterError(
+    "format_refused",
+    `${name(want.unit)}: individual records of this month are published already (${individual.map(([tenant]) => tenant).join(", ")}); a ${want.format} ` +
+      "message would make APEL count the jobs twice. Nothing was published for it. Keep the individual format for this month and change it for the next.",
+  );
+}
+
+function decreaseError(unit: Unit, decreases: readonly Decrease[]): GridmeterError {
+  const lines = decreases.map(
+    ({ tenant, vo, was, now }) =>
+      `tenant ${tenant}, VO ${vo}: ${now.jobs} jobs (published ${was.jobs}), ${Math.round(now.milliCoreSeconds / 1000)} core-seconds (published ${Math.round(was.milliCoreSeconds / 1000)})`,
+  );
+  return new GridmeterError(
+    "decrease_refused",
+    `${name(unit)}: lower than what was published: ${lines.join("; ")}. Nothing was published for it. Causes may be expired retention, changed labels or ` +
+      "namespace, another VO, or a removed tenant. If the lower figures are right, publish them with --allow-decrease.",
+  );
+}
+
+/** All rows APEL may hold of this unit from before. */
+export function priorRecords(state: UnitState | undefined): readonly MonthlyRecord[] {
+  if (state === undefined) return [];
+  const pinned = state.pins.flatMap((pin) => pin.records);
+  return [...(state.published?.records ?? []), ...(state.pending?.records ?? []), ...state.known, ...pinned];
+}
+
+function withTombstones(records: readonly MonthlyRecord[], state: UnitState | undefined): readonly MonthlyRecord[] {
+  const rows = new Map(records.map((record) => [apelKey(record), record]));
+  for (const prior of priorRecords(state)) {
+    const key = apelKey(prior);
+    if (!rows.has(key)) rows.set(key, prior.kind === "summary" ? zeroed(prior) : zeroed(prior));
+  }
+  return [...rows.values()];
+}
+
+function syncRecord(unit: Unit, numberOfJobs: number): ApelRecord {
+  const [year = 0, month = 0] = unit.month.split("-").map(Number);
+  return { kind: "sync", site: unit.site, submitHost: unit.submitHost, numberOfJobs, year, month };
+}
+
+function contentHash(messages: readonly ApelMessage[]): string {
+  return createHash("sha256").update(JSON.stringify(messages)).digest("hex");
+}
+
+function mergeDays(state: UnitState | undefined, want: Want): Publication["individual"] {
+  const merged: Publication["individual"] = { ...state?.published?.individual };
+  for (const [tenant, days] of Object.entries(want.individual.days)) merged[tenant] = { ...merged[tenant], ...days };
+  return merged;
+}
+
+/** The month before the current one, and the current one, are open: they may still be sent again. */
+export function isOpen(month: string, now: number): boolean {
+  return month === monthOf(now) || month === addMonths(monthOf(now), -1);
+}

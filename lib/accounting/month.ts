@@ -1,0 +1,243 @@
+import { GridmeterError } from "../errors.ts";
+import type { ObjectStore } from "../store/object-store.ts";
+import type { CountedMonth } from "./count.ts";
+import { decide } from "./decide.ts";
+import type { DecideOptions, Decision, Want } from "./decide.ts";
+import { guard, unitKey } from "./guard.ts";
+import type { GuardReport, Move } from "./guard.ts";
+import { individualWant } from "./individual.ts";
+import type { Damage } from "./ledger.ts";
+import { conflictError, openState, publish } from "./publish.ts";
+import type { Published } from "./publish.ts";
+import { isIndividual, monthlyRecords } from "./records.ts";
+import { readStates, sourceOf } from "./state.ts";
+import type { Figure, UnitState } from "./state.ts";
+import type { Tenant, Unit } from "./tenant.ts";
+import { cpuFault } from "./cpu-share.ts";
+
+/** How often a month is decided anew because another run changed a state meanwhile. */
+const TRIES = 5;
+
+/** What became of a unit in this run. `failed`: it could not be counted or stored; `refused`: it must not be published. */
+export type UnitOutcome = {
+  readonly unit: Unit;
+  readonly tenants: readonly string[];
+  readonly status: "published" | "unchanged" | "refused" | "failed" | "empty";
+  readonly why?: "new" | "changed" | "again";
+  readonly generation?: number;
+  readonly keys?: readonly string[];
+  readonly messages?: readonly string[];
+  readonly error?: unknown;
+};
+
+export type PublishOptions = Omit<DecideOptions, "open"> & {
+  readonly open: (month: string) => boolean;
+  readonly damaged: (damage: Damage) => void;
+};
+
+type Held = { readonly state: UnitState; readonly version: string | undefined };
+type Case = {
+  readonly unit: Unit;
+  readonly months: readonly CountedMonth[];
+  readonly held: Held;
+  readonly decision: Decision | { action: "failed"; error: unknown } | { action: "empty" };
+};
+
+/** A counted tenant's figures by VO: what the guard compares, whatever model and format. */
+export function figuresOf(month: CountedMonth): Figure[] {
+  const byVo = new Map<string, Figure>();
+  const { tenant } = month;
+  for (const group of month.days.flatMap((day) => day.groups)) {
+    const vo = group.vo ?? tenant.vo;
+    const held = byVo.get(vo) ?? { tenant: tenant.name, source: sourceOf(tenant), vo, jobs: 0, milliCoreSeconds: 0 };
+    byVo.set(vo, {
+      ...held,
+      jobs: held.jobs + group.jobs,
+      milliCoreSeconds: held.milliCoreSeconds + group.milliCoreSeconds,
+    });
+  }
+  return [...byVo.values()];
+}
+
+/** What the unit should hold at APEL, from its tenants' counted months. */
+function wantOf(unit: Unit, months: readonly CountedMonth[], state: UnitState): Want {
+  const contributions = months.map((month) => ({
+    tenant: month.tenant,
+    groups: month.days.flatMap((day) => day.groups),
+  }));
+  const published = state.published?.individual ?? {};
+  const individual = individualWant(
+    months.filter((month) => isIndividual(month.tenant)),
+    published,
+  );
+  const figures = months.flatMap(figuresOf);
+  const singles = months.filter((month) => isIndividual(month.tenant)).map((month) => month.tenant.name);
+  const monthlyJobs = figures
+    .filter((figure) => !singles.includes(figure.tenant))
+    .reduce((sum, figure) => sum + figure.jobs, 0);
+  const singleJobs = singles
+    .flatMap((name) => Object.values({ ...published[name], ...individual.days[name] }))
+    .reduce((sum, jobs) => sum + jobs, 0);
+  // Only Gratia takes single jobs without a service level, and it knows no sync record.
+  const forGratia =
+    months.length > 0 && months.every(({ tenant }) => isIndividual(tenant) && tenant.serviceLevel === undefined);
+  return {
+    unit,
+    format: months[0]?.tenant.format ?? "summary-0.2",
+    records: monthlyRecords(unit, contributions),
+    figures,
+    sync: forGratia ? null : monthlyJobs + singleJobs,
+    individual,
+  };
+}
+
+/**
+ * Decides all units of one month together and publishes them. Together, because a tenant that moved to another site or
+ * submit host must leave one unit and appear in the other, both or neither; units that lose go first.
+ */
+export async function publishMonth(
+  store: ObjectStore,
+  month: string,
+  counted: readonly CountedMonth[],
+  options: PublishOptions,
+): Promise<readonly UnitOutcome[]> {
+  const outcomes = new Map<string, UnitOutcome>();
+  for (let attempt = 0; attempt < TRIES; attempt += 1) {
+    const { cases, moves } = await decideMonth(store, month, counted, options);
+    let conflict = false;
+    for (const each of cases) {
+      const key = unitKey(each.unit);
+      if (outcomes.get(key)?.status === "published") continue;
+      const held = moves.find(
+        ({ from, to }) => unitKey(to) === key && outcomes.get(unitKey(from))?.status === "failed",
+      );
+      const outcome = await settle(store, held === undefined ? each : refusedMove(each, held), options.now);
+      conflict ||= outcome === undefined;
+      outcomes.set(key, outcome ?? { ...about(each), status: "failed", error: conflictError(each.unit, TRIES) });
+    }
+    if (!conflict) break;
+  }
+  return [...outcomes.values()];
+}
+
+async function decideMonth(
+  store: ObjectStore,
+  month: string,
+  counted: readonly CountedMonth[],
+  options: PublishOptions,
+): Promise<{ readonly cases: readonly Case[]; readonly moves: readonly Move[] }> {
+  const current = (tenant: Tenant): Unit => ({ site: tenant.site, submitHost: tenant.submitHost, month });
+  const states = await readStates(store, month, options.damaged);
+  const report = guard(
+    states.map(({ state }) => state),
+    counted.map((each) => ({ tenant: each.tenant, figures: each.error === undefined ? figuresOf(each) : undefined })),
+    current,
+  );
+  const units = new Map<string, Unit>();
+  for (const unit of [...report.left, ...counted.map(({ tenant }) => current(tenant))]) units.set(unitKey(unit), unit);
+  const cases: Case[] = [];
+  for (const [key, unit] of units) {
+    const months = counted.filter(({ tenant }) => unitKey(current(tenant)) === key);
+    // The very state the guard compared with, so that compare-and-set notices whatever came in between.
+    const held =
+      states.find(({ state }) => unitKey(state.unit) === key) ??
+      (await openState(store, unit, options.now, options.damaged));
+    cases.push({ unit, months, held, decision: decideUnit(unit, months, held.state, report, options) });
+  }
+  return { cases: inOrder(coupled(cases, report), report), moves: report.moves };
+}
+
+function decideUnit(
+  unit: Unit,
+  months: readonly CountedMonth[],
+  state: UnitState,
+  report: GuardReport,
+  options: PublishOptions,
+): Case["decision"] {
+  const failed = months.find((each) => each.error !== undefined);
+  if (failed !== undefined) return { action: "failed", error: failed.error };
+  if (months.length > 0 && months.every((each) => each.empty)) return { action: "empty" };
+  const cpu = cpuFault(unit, months);
+  if (cpu !== undefined) return { action: "refuse", error: cpu };
+  try {
+    const decideOptions = { ...options, open: options.open(unit.month) };
+    return decide(wantOf(unit, months, state), state, report.decreases.get(unitKey(unit)) ?? [], decideOptions);
+  } catch (error) {
+    return { action: "failed", error };
+  }
+}
+
+const stopped = (each: Case): boolean => each.decision.action === "refuse" || each.decision.action === "failed";
+
+/** Units joined by a moved tenant are published all or none. */
+function coupled(cases: readonly Case[], report: GuardReport): readonly Case[] {
+  const byKey = new Map(cases.map((each) => [unitKey(each.unit), each]));
+  for (let changed = true; changed;) {
+    changed = false;
+    for (const move of report.moves) {
+      const { from, to } = move;
+      const [a, b] = [byKey.get(unitKey(from)), byKey.get(unitKey(to))];
+      for (const [one, other] of [
+        [a, b],
+        [b, a],
+      ]) {
+        if (one === undefined || stopped(one) || (other !== undefined && !stopped(other))) continue;
+        byKey.set(unitKey(one.unit), refusedMove(one, move));
+        changed = true;
+      }
+    }
+  }
+  return [...byKey.values()];
+}
+
+function refusedMove(each: Case, { tenant, from, to }: Move): Case {
+  const { unit } = each;
+  const error = new GridmeterError(
+    "moved_tenant_refused",
+    `${unit.site} ${unit.submitHost} ${unit.month}: tenant ${tenant} moved from ${from.site} ${from.submitHost} to ${to.site} ${to.submitHost}, and only both ` +
+      "together may be published, or its jobs would count twice or not at all. Nothing was published for either. Mend what the other one says.",
+  );
+  return { ...each, decision: { action: "refuse", error } };
+}
+
+/** Units that lose a tenant before those that gain it. */
+function inOrder(cases: readonly Case[], report: GuardReport): readonly Case[] {
+  const losing = new Set(report.moves.map(({ from }) => unitKey(from)));
+  return [...cases].sort((a, b) => Number(losing.has(unitKey(b.unit))) - Number(losing.has(unitKey(a.unit))));
+}
+
+const about = (each: Case): Pick<UnitOutcome, "unit" | "tenants"> => ({
+  unit: each.unit,
+  tenants: each.months.map(({ tenant }) => tenant.name),
+});
+
+async function settle(store: ObjectStore, each: Case, now: number): Promise<UnitOutcome | undefined> {
+  const { decision } = each;
+  switch (decision.action) {
+    case "empty":
+    case "unchanged":
+      return { ...about(each), status: decision.action };
+    case "refuse":
+      return { ...about(each), status: "refused", error: decision.error };
+    case "failed": {
+      const refused = decision.error instanceof GridmeterError && decision.error.exit === 3;
+      return { ...about(each), status: refused ? "refused" : "failed", error: decision.error };
+    }
+    case "publish": {
+      let published: Published | undefined;
+      try {
+        published = await publish(store, decision, each.held, now);
+      } catch (error) {
+        return { ...about(each), status: "failed", error };
+      }
+      if (published === undefined) return undefined;
+      return {
+        ...about(each),
+        status: "published",
+        why: decision.why,
+        ...published,
+        messages: decision.messages.map(({ body }) => body),
+      };
+    }
+  }
+}

@@ -1,0 +1,188 @@
+import pLimit from "p-limit";
+import { GridmeterError } from "../errors.ts";
+import type { ObjectStore } from "../store/object-store.ts";
+import { countTenant } from "./count.ts";
+import type { CountOptions, CountedMonth, TenantCount } from "./count.ts";
+import { planMonth } from "./count-plan.ts";
+import { isOpen } from "./decide.ts";
+import { Ledger } from "./ledger.ts";
+import type { Damage } from "./ledger.ts";
+import { publishMonth } from "./month.ts";
+import type { UnitOutcome } from "./month.ts";
+import { periods } from "./periods.ts";
+import type { Period, Request } from "./periods.ts";
+import type { Monitoring } from "./ports.ts";
+import { isIndividual } from "./records.ts";
+import { readState } from "./state.ts";
+import type { Tenant } from "./tenant.ts";
+
+/** Tenants counted side by side; each connection limits its own queries. */
+const TENANTS_AT_ONCE = 2;
+
+export type RunPorts = {
+  readonly store: ObjectStore;
+  readonly monitoring: (tenant: Tenant) => Monitoring;
+};
+
+export type RunOptions = {
+  readonly now: number;
+  readonly request: Request;
+  /** --tenant: only these are counted; the others' figures come from the ledger */
+  readonly only?: readonly string[];
+  readonly recount: boolean;
+  readonly force: boolean;
+  readonly allowDecrease: boolean;
+  readonly allowIncomplete: boolean;
+  readonly stop?: () => boolean;
+  readonly progress?: (tenant: Tenant, done: number, pieces: number) => void;
+};
+
+export type MonthResult = {
+  readonly period: Period;
+  readonly counted: readonly CountedMonth[];
+  readonly units: readonly UnitOutcome[];
+};
+
+export type RunResult = {
+  readonly now: number;
+  readonly months: readonly MonthResult[];
+  readonly tenants: readonly { readonly tenant: Tenant; readonly count: TenantCount }[];
+  /** stored objects that were found damaged, set aside and made anew */
+  readonly damaged: readonly Damage[];
+  /** stopped before everything was counted (RunOptions.stop); nothing was published then */
+  readonly interrupted: boolean;
+};
+
+/**
+ * One accounting run: counts every tenant's months, then publishes every unit (Site, SubmitHost, month). A fault of one
+ * month or tenant never fails another; each is in the result with its error.
+ * @throws period_invalid; store_failed if the ledger cannot be read at all
+ */
+export async function runAccounting(
+  tenants: readonly Tenant[],
+  ports: RunPorts,
+  options: RunOptions,
+): Promise<RunResult> {
+  const { now } = options;
+  const auto = options.request.mode === "auto";
+  const months = periods(options.request, now);
+  const damaged: Damage[] = [];
+  const note = (damage: Damage): void => void damaged.push(damage);
+  const limit = pLimit(TENANTS_AT_ONCE);
+  const counts = await Promise.all(
+    tenants.map((tenant) =>
+      limit(async () => {
+        const ledger = new Ledger(ports.store, tenant, note);
+        const published = await publishedDays(ports.store, tenant, months, note);
+        const countOptions: CountOptions = {
+          now,
+          auto,
+          recount: options.recount,
+          allowIncomplete: options.allowIncomplete,
+          jobsWanted: (month, day) => isIndividual(tenant) && published.get(month)?.has(day) !== true,
+          ...(options.stop === undefined ? {} : { stop: options.stop }),
+          progress: (done, pieces) => options.progress?.(tenant, done, pieces),
+        };
+        const counted = options.only === undefined || options.only.includes(tenant.name);
+        const count = counted
+          ? await countTenant(tenant, months, { monitoring: ports.monitoring(tenant), ledger }, countOptions)
+          : await fromLedger(tenant, months, ledger, countOptions);
+        return { tenant, count };
+      }),
+    ),
+  );
+  const interrupted = counts.some(({ count }) => count.interrupted);
+  const results: MonthResult[] = [];
+  for (const period of months) {
+    const counted = counts.flatMap(({ count }) => count.months.filter((month) => month.period.month === period.month));
+    const units = interrupted
+      ? []
+      : await publishMonth(ports.store, period.month, counted, {
+          now,
+          force: options.force,
+          allowDecrease: options.allowDecrease,
+          open: (month) => auto && isOpen(month, now),
+          damaged: note,
+        });
+    results.push({ period, counted, units });
+  }
+  return { now, months: results, tenants: counts, damaged, interrupted };
+}
+
+/** Days of which the tenant's single jobs are published already, by month. */
+async function publishedDays(
+  store: ObjectStore,
+  tenant: Tenant,
+  months: readonly Period[],
+  damaged: (damage: Damage) => void,
+): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
+  if (!isIndividual(tenant)) return new Map();
+  const byMonth = await Promise.all(
+    months.map(async ({ month }): Promise<[string, Set<string>]> => {
+      const held = await readState(store, { site: tenant.site, submitHost: tenant.submitHost, month }, damaged);
+      return [month, new Set(Object.keys(held?.state?.published?.individual[tenant.name] ?? {}))];
+    }),
+  );
+  return new Map(byMonth);
+}
+
+/** A tenant that --tenant leaves out: its months as the ledger has them, or an error where days are missing. */
+async function fromLedger(
+  tenant: Tenant,
+  months: readonly Period[],
+  ledger: Ledger,
+  options: CountOptions,
+): Promise<TenantCount> {
+  const counted = await Promise.all(
+    months.map(async (period): Promise<CountedMonth> => {
+      const plan = await planMonth(tenant, period, ledger, {
+        ...options,
+        recount: false,
+        auto: false,
+        jobsWanted: () => false,
+      });
+      const days = plan.days.flatMap((day) => plan.known.get(day) ?? []);
+      const base = {
+        tenant,
+        period,
+        days,
+        settled: new Set<string>(),
+        jobs: new Map<string, never>(),
+        warnings: [],
+        empty: plan.days.length === 0,
+      };
+      return plan.needed.length === 0 ? base : { ...base, error: incomplete(tenant, period, plan.needed) };
+    }),
+  );
+  return {
+    months: counted,
+    notFinished: new Map(),
+    noEnd: new Set(),
+    asked: { days: 0, pieces: 0 },
+    interrupted: false,
+  };
+}
+
+function incomplete(tenant: Tenant, period: Period, missing: readonly string[]): GridmeterError {
+  return new GridmeterError(
+    "ledger_incomplete",
+    `${tenant.name} shares ${tenant.site} ${tenant.submitHost} but was left out by --tenant, and ${missing.length} of its days of ${period.month} are not settled in the ledger ` +
+      `(first: ${missing[0] ?? ""}). Nothing was published for that month, since it would be too low. Run without --tenant.`,
+  );
+}
+
+/** Every error of a run: of months that could not be counted and of units that were not published. */
+export function runErrors(result: RunResult): readonly unknown[] {
+  const errors = result.months.flatMap((month) =>
+    month.units.flatMap((unit) => (unit.error === undefined ? [] : [unit.error])),
+  );
+  return [...new Set(errors)];
+}
+
+/** The command line's exit code for a run: 0 done, otherwise that of the gravest error (1 unexpected, then 4, 3, 2). */
+export function exitCode(errors: readonly unknown[]): 0 | 1 | 2 | 3 | 4 {
+  const codes = errors.map((error) => (error instanceof GridmeterError ? error.exit : 1));
+  const gravest: readonly (1 | 2 | 3 | 4)[] = [1, 4, 3, 2];
+  for (const code of gravest) if (codes.includes(code)) return code;
+  return 0;
+}
