@@ -1,7 +1,7 @@
 import { accessSync, constants, readFileSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { parse as parseDotenv } from "dotenv";
-import { errorText } from "../errors.ts";
+import { GridmeterError, errorText } from "../errors.ts";
 import type { Connection } from "../prometheus/connection.ts";
 import { DEFAULT_LEDGER } from "./destination.ts";
 import { parseSettings, type Settings } from "./parse-settings.ts";
@@ -36,7 +36,8 @@ const FILES = ["TENANTS_FILE", "PROMETHEUS_CA_FILE", "PROMETHEUS_TOKEN_FILE"];
  * Reads env file, environment and tenants file. A variable of the environment wins over the env file, as in KAPEL; the command
  * line wins over both. Relative paths of files to read start where they are written: beside the env file or the tenants file, or,
  * from the environment, in `directory`. The paths in the result are absolute; `output` and `ledger` are as written.
- * @throws GridmeterError `config_invalid` (or `period_invalid`), also for files that cannot be read
+ * @throws GridmeterError `config_invalid` (or `period_invalid`), also for files that cannot be read; `usage` for --start or --end
+ * outside gap mode
  */
 export function loadSettings({ env, envFile, overrides = {}, directory = process.cwd() }: LoadRequest): LoadedSettings {
   const envPath = envFile === undefined ? undefined : resolve(directory, envFile);
@@ -51,6 +52,7 @@ export function loadSettings({ env, envFile, overrides = {}, directory = process
       OUTPUT_PATH: overrides.output,
     }),
   };
+  checkOptions(overrides, merged["PUBLISHING_MODE"]);
   const tenantsPath = filled(merged["TENANTS_FILE"]);
   const settings = parseSettings(merged, tenantsPath === undefined ? undefined : contents(tenantsPath, "TENANTS_FILE"));
   const base = tenantsPath === undefined ? directory : dirname(tenantsPath);
@@ -62,6 +64,16 @@ export function loadSettings({ env, envFile, overrides = {}, directory = process
       tenants.map(({ tenant }) => tenant.name),
     );
   return { ...settings, tenants, ledger: overrides.ledger ?? DEFAULT_LEDGER };
+}
+
+/** A leftover QUERY_START is ignored in auto mode, as in KAPEL; an option that was just typed must not be. */
+function checkOptions({ start, end }: Overrides, mode: string | undefined): void {
+  if ((start === undefined && end === undefined) || filled(mode) === "gap") return;
+  throw new GridmeterError(
+    "usage",
+    `--start and --end were given, but the mode is ${JSON.stringify(filled(mode) ?? "auto")}; nothing was published. ` +
+      "Add --mode gap, or leave them out.",
+  );
 }
 
 function filled(text: string | undefined): string | undefined {
