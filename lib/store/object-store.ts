@@ -37,3 +37,15 @@ export function safeSegment(text: string): string {
   }
   return out === "" ? "=" : out;
 }
+
+/** The text that `safeSegment` made the segment of, or undefined if it did not make it. */
+export function readSegment(segment: string): string | undefined {
+  if (segment === "=") return "";
+  const bytes: number[] = [];
+  for (const [piece] of segment.matchAll(/=[0-9A-F]{2}|[^]/g)) {
+    bytes.push(piece.length === 3 ? Number.parseInt(piece.slice(1), 16) : (piece.codePointAt(0) ?? 0));
+  }
+  if (bytes.some((byte) => byte > 255)) return undefined;
+  const text = new TextDecoder().decode(Uint8Array.from(bytes));
+  return safeSegment(text) === segment ? text : undefined;
+}

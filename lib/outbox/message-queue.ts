@@ -1,0 +1,32 @@
+/** A message that ssmsend would see: `name` as the queue knows it, its text. */
+export type QueuedMessage = { readonly name: string; readonly body: string };
+
+/** `busy`: ssmsend holds `name`, one of the older messages; nothing was removed or added. */
+export type ReplaceResult =
+  | { readonly status: "added"; readonly names: readonly string[] }
+  | { readonly status: "busy"; readonly name: string };
+
+/** A queue while no other gridmeter changes it. ssmsend may read and remove at any time. */
+export interface OpenQueue {
+  /** The messages in the order in which ssmsend takes them, locked ones too. */
+  list(): Promise<readonly QueuedMessage[]>;
+  /**
+   * Takes the older messages out and then adds the new ones, in this order. At no instant, and after no kill, can
+   * ssmsend meet an older message after a new one. Older messages that are gone meanwhile were sent. Killed in between,
+   * the older may be gone and the new ones not yet there: the caller adds them in its next round.
+   * @throws GridmeterError `store_failed`, `store_no_hard_links`
+   */
+  replace(older: readonly string[], bodies: readonly string[]): Promise<ReplaceResult>;
+}
+
+/** ssmsend's queue on this host. Every implementation passes the same contract test. */
+export interface MessageQueue {
+  /** For messages to people: what kind of queue, and where. */
+  readonly place: string;
+  /**
+   * Runs `work` while no other gridmeter is at the queue; else two of them could add their generations in the wrong
+   * order. Waits for the other one some seconds; "taken" if that was not enough (`work` did not run then).
+   * @throws GridmeterError `store_failed`, `store_no_hard_links`
+   */
+  exclusively<T>(work: (queue: OpenQueue) => Promise<T>): Promise<T | "taken">;
+}

@@ -1,0 +1,120 @@
+import { createHash } from "node:crypto";
+import type { Unit } from "../accounting/tenant.ts";
+import { checkMessage } from "../apel/check.ts";
+import { problemText } from "../apel/problem.ts";
+import { GridmeterError } from "../errors.ts";
+import type { ObjectStore } from "../store/object-store.ts";
+import { readSegment, safeSegment } from "../store/object-store.ts";
+
+/** Where a message is: waiting to be spooled, spooled, or found bad. */
+export type Stage = "outgoing" | "spooled" | "refused";
+
+/** A message to be sent, and its kind as it appears in the key: summary, normalised, individual or sync. */
+export type OutgoingMessage = { readonly kind: string; readonly body: string };
+
+/** What the key of an outgoing or spooled object says. */
+export type OutgoingKey = {
+  readonly key: string;
+  readonly unit: Unit;
+  readonly generation: number;
+  readonly kind: string;
+  /** first 32 hexadecimal digits of the body's sha256 */
+  readonly hash: string;
+};
+
+const LEAF = /^(\d{10})-([a-z]+)-([0-9a-f]{32})$/;
+const MONTH = /^\d{4}-\d{2}$/;
+
+export function bodyHash(body: string): string {
+  return createHash("sha256").update(body).digest("hex").slice(0, 32);
+}
+
+/** The prefix of all a unit's objects in a stage: `outgoing/<site>/<submit host>/<yyyy-mm>/`. */
+export function unitPrefix(unit: Unit, stage: Stage = "outgoing"): string {
+  return `${stage}/${safeSegment(unit.site)}/${safeSegment(unit.submitHost)}/${unit.month}/`;
+}
+
+/** Reads a key of `outgoing/` or `spooled/`; undefined if gridmeter did not make it. */
+export function parseOutgoingKey(key: string): OutgoingKey | undefined {
+  const [stage, siteSegment, hostSegment, month, leaf, more] = key.split("/");
+  if ((stage !== "outgoing" && stage !== "spooled") || more !== undefined) return undefined;
+  if (siteSegment === undefined || hostSegment === undefined || month === undefined || !MONTH.test(month))
+    return undefined;
+  const site = readSegment(siteSegment);
+  const submitHost = readSegment(hostSegment);
+  const [, generation, kind, hash] = LEAF.exec(leaf ?? "") ?? [];
+  if (site === undefined || submitHost === undefined) return undefined;
+  if (generation === undefined || kind === undefined || hash === undefined) return undefined;
+  return { key, unit: { site, submitHost, month }, generation: Number(generation), kind, hash };
+}
+
+/**
+ * Stores one generation of a unit's messages, each checked against APEL's rules before anything is stored. The same
+ * generation may be put again: an object's key holds its body's hash, so one that is there already is the same object.
+ * `generation` is reserved in the unit's state before; `now` is in epoch seconds. Returns the keys.
+ * @throws GridmeterError `message_invalid`, `store_failed`
+ */
+export async function putGeneration(
+  store: ObjectStore,
+  unit: Unit,
+  generation: number,
+  messages: readonly OutgoingMessage[],
+  now: number,
+): Promise<string[]> {
+  for (const { kind, body } of messages) {
+    const { problems } = checkMessage(body, now);
+    if (problems.length === 0) continue;
+    const text = `The ${kind} message for ${unit.site}, ${unit.submitHost}, ${unit.month} breaks APEL's rules: ${problemText(problems)}. No message of generation ${generation} was stored. Correct the values named here and run again.`;
+    throw new GridmeterError("message_invalid", text);
+  }
+  const keys: string[] = [];
+  for (const { kind, body } of messages) {
+    const key = `${unitPrefix(unit)}${String(generation).padStart(10, "0")}-${kind}-${bodyHash(body)}`;
+    if (parseOutgoingKey(key) === undefined) throw new TypeError(`"${key}" is no key for an outgoing message`);
+    await store.put(key, body, { absent: true });
+    keys.push(key);
+  }
+  return keys;
+}
+
+/** A unit's objects by generation, ascending. */
+export type OutgoingUnit = {
+  readonly unit: Unit;
+  readonly generations: readonly { readonly generation: number; readonly keys: readonly OutgoingKey[] }[];
+};
+
+/** All that waits in `outgoing/`, by unit and generation; `strange` are keys that gridmeter did not make. */
+export async function listOutgoing(
+  store: ObjectStore,
+): Promise<{ readonly units: readonly OutgoingUnit[]; readonly strange: readonly string[] }> {
+  const strange: string[] = [];
+  const units = new Map<string, { unit: Unit; byGeneration: Map<number, OutgoingKey[]> }>();
+  for (const key of await store.list("outgoing/")) {
+    const parsed = parseOutgoingKey(key);
+    if (parsed === undefined) {
+      strange.push(key);
+      continue;
+    }
+    const prefix = unitPrefix(parsed.unit);
+    const held = units.get(prefix) ?? { unit: parsed.unit, byGeneration: new Map<number, OutgoingKey[]>() };
+    units.set(prefix, held);
+    held.byGeneration.set(parsed.generation, [...(held.byGeneration.get(parsed.generation) ?? []), parsed]);
+  }
+  const grouped = [...units.values()].map(({ unit, byGeneration }) => ({
+    unit,
+    generations: [...byGeneration].sort(([a], [b]) => a - b).map(([generation, keys]) => ({ generation, keys })),
+  }));
+  return { units: grouped, strange };
+}
+
+/** A unit's outgoing and spooled objects by generation: what was ever written of it, as far as it is kept. */
+export async function listGenerations(store: ObjectStore, unit: Unit): Promise<ReadonlyMap<number, readonly string[]>> {
+  const generations = new Map<number, string[]>();
+  const keys = [...(await store.list(unitPrefix(unit))), ...(await store.list(unitPrefix(unit, "spooled")))];
+  for (const key of keys) {
+    const parsed = parseOutgoingKey(key);
+    if (parsed === undefined) continue;
+    generations.set(parsed.generation, [...(generations.get(parsed.generation) ?? []), key]);
+  }
+  return generations;
+}

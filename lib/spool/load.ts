@@ -1,0 +1,60 @@
+import { checkMessage } from "../apel/check.ts";
+import { messageKeys } from "../apel/keys.ts";
+import { problemText } from "../apel/problem.ts";
+import { bodyHash } from "../outbox/outgoing.ts";
+import type { OutgoingKey, OutgoingUnit } from "../outbox/outgoing.ts";
+import type { ObjectStore } from "../store/object-store.ts";
+import { inStage, listSpooled, moveToRefused } from "./move.ts";
+import type { DeliveredMessage } from "./report.ts";
+
+/** A message that passed all checks, and its APEL keys. */
+export type LoadedMessage = OutgoingKey & { readonly body: string; readonly keys: readonly string[] };
+export type LoadedGeneration = { readonly generation: number; readonly messages: readonly LoadedMessage[] };
+
+/**
+ * Reads a unit's outgoing messages and sorts out what is not to be sent: what was spooled before, what is damaged, what
+ * breaks APEL's rules, and generations older than one already spooled. An individual message is never too old, since it
+ * replaces no other.
+ */
+export async function loadUnit(
+  store: ObjectStore,
+  outgoing: OutgoingUnit,
+  now: number,
+): Promise<{ readonly generations: readonly LoadedGeneration[]; readonly settled: readonly DeliveredMessage[] }> {
+  const spooled = await listSpooled(store, outgoing.unit);
+  const spooledKeys = new Set(spooled.map(({ key }) => key));
+  const highest = Math.max(0, ...spooled.map(({ generation }) => generation));
+  const settled: DeliveredMessage[] = [];
+  const generations: LoadedGeneration[] = [];
+  for (const { generation, keys } of outgoing.generations) {
+    const messages: LoadedMessage[] = [];
+    for (const key of keys) {
+      const object = await store.get(key.key);
+      if (object === undefined) continue;
+      if (spooledKeys.has(inStage(key.key, "spooled"))) {
+        await store.remove(key.key);
+        settled.push({ key: key.key, status: "already_there", reason: "it was spooled before" });
+        continue;
+      }
+      const fault = faultOf(key, object.body, highest, now);
+      if (fault === undefined) {
+        messages.push({ ...key, body: object.body, keys: messageKeys(object.body) });
+      } else {
+        await moveToRefused(store, key.key, object.body, fault);
+        settled.push({ key: key.key, status: "refused", reason: fault });
+      }
+    }
+    if (messages.length > 0) generations.push({ generation, messages });
+  }
+  return { generations, settled };
+}
+
+function faultOf(key: OutgoingKey, body: string, highest: number, now: number): string | undefined {
+  const hash = bodyHash(body);
+  if (hash !== key.hash)
+    return `the text's hash is ${hash}, not ${key.hash} as its key says: it was changed or damaged`;
+  const { problems } = checkMessage(body, now);
+  if (problems.length > 0) return `it breaks APEL's rules: ${problemText(problems)}`;
+  if (key.generation >= highest || key.kind === "individual") return undefined;
+  return `generation ${key.generation} came after generation ${highest} was spooled and would replace newer figures`;
+}

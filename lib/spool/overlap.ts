@@ -1,0 +1,41 @@
+import { messageKeys } from "../apel/keys.ts";
+import { errorText } from "../errors.ts";
+import type { QueuedMessage } from "../outbox/message-queue.ts";
+
+/** A file in ssmsend's queue and the APEL keys in it; none that can be told if it is no APEL message. */
+export type KeyedFile = QueuedMessage & { readonly keys: ReadonlySet<string> };
+
+/** Reads the keys of what is in the queue. Files that are no APEL messages are left alone; `strange` is told of them. */
+export function keyedFiles(
+  queued: readonly QueuedMessage[],
+  strange: (name: string, reason: string) => void,
+): readonly KeyedFile[] {
+  return queued.map((message) => {
+    try {
+      return { ...message, keys: new Set(messageKeys(message.body)) };
+    } catch (thrown) {
+      strange(message.name, errorText(thrown));
+      return { ...message, keys: new Set<string>() };
+    }
+  });
+}
+
+/** `older`: files to take out first. `uncovered`: a file that must be sent before, since it holds keys the new one lacks. */
+export type Overlap =
+  | { readonly older: readonly string[] }
+  | { readonly uncovered: string; readonly lacking: readonly string[] };
+
+/**
+ * Which files in the queue the new keys replace. APEL: a summary loaded later replaces the row, so a file with any of the
+ * keys must not be sent after the new ones, and may be dropped only if they hold all its keys.
+ */
+export function overlapWith(files: readonly KeyedFile[], newKeys: ReadonlySet<string>): Overlap {
+  const older: string[] = [];
+  for (const { name, keys } of files) {
+    const lacking = [...keys].filter((key) => !newKeys.has(key));
+    if (lacking.length === keys.size) continue;
+    if (lacking.length > 0) return { uncovered: name, lacking };
+    older.push(name);
+  }
+  return { older };
+}

@@ -1,0 +1,21 @@
+import { DirectoryStore } from "../../../lib/store/directory-store.ts";
+import { MemoryStore } from "../../../lib/store/memory-store.ts";
+import { ReadOnlyStore } from "../../../lib/store/read-only-store.ts";
+import { objectStoreContract } from "../../support/object-store-contract.ts";
+import { scratchDirectory } from "../../support/store-script.ts";
+
+objectStoreContract("DirectoryStore", async () => {
+  const scratch = await scratchDirectory();
+  const root = `${scratch.path}/not/yet/made`;
+  return { one: new DirectoryStore(root), two: new DirectoryStore(root), close: () => scratch.remove() };
+});
+
+objectStoreContract("MemoryStore", async () => {
+  const store = new MemoryStore();
+  return { one: store, two: store, close: async () => undefined };
+});
+
+objectStoreContract("ReadOnlyStore", async () => {
+  const store = new ReadOnlyStore(new MemoryStore());
+  return { one: store, two: store, close: async () => undefined };
+});
