@@ -20,7 +20,8 @@ export function simulate(cluster: Cluster): Series[] {
       ...targets(up(cluster), stack, upScrapesOf(cluster, stack)),
       ...targets(namespaces, stack, scrapesOf(cluster, stack, SPARSE)),
       ...targets(pods, stack, scrapes),
-      ...containers.map((one) => scraped(one, one.labels, one.segments, stack, scrapes)),
+      // cAdvisor's job honours labels also where that of kube-state-metrics does not.
+      ...containers.map((one) => scraped(one, one.labels, one.segments, { ...stack, exported: false }, scrapes)),
     ].filter((series) => hasSample(series));
   });
 }

@@ -1,0 +1,119 @@
+import type { Fact, Row, Window } from "../../lib/accounting/ports.ts";
+import { GridmeterError } from "../../lib/errors.ts";
+import { lastIn, maxIn } from "../simulator/series.ts";
+import type { Series } from "../simulator/series.ts";
+
+type Value = (one: Series, from: number, to: number) => number | undefined;
+
+/** The series of one namespace, and where their labels stand. */
+export class Facts {
+  readonly #families: ReadonlyMap<string, readonly Series[]>;
+  readonly #labelPrefix: string;
+  readonly #voLabel: string | undefined;
+
+  constructor(families: ReadonlyMap<string, readonly Series[]>, labelPrefix: string, voLabel: string | undefined) {
+    this.#families = families;
+    this.#labelPrefix = labelPrefix;
+    this.#voLabel = voLabel;
+  }
+
+  /** The rows of one fact over a closed window, as the port (lib/accounting/ports.ts) describes them. */
+  rows(fact: Fact, window: Window): Row[] {
+    switch (fact) {
+      case "end":
+        return this.#totals(this.#family("kube_pod_completion_time"), maxIn, window);
+      case "start":
+        return this.#totals(this.#family("kube_pod_start_time"), maxIn, window);
+      case "finished": {
+        const phases = this.#family("kube_pod_status_phase");
+        const terminal = phases.filter((one) => ["Succeeded", "Failed"].includes(one.labels["phase"] ?? ""));
+        return this.#totals(terminal, maxIn, window);
+      }
+      case "cores":
+        return this.#totals(this.#requests("cpu", window), lastIn, window, (one) => this.#label(one, "container"));
+      case "memoryRequest":
+        return this.#totals(this.#requests("memory", window), lastIn, window, (one) => this.#label(one, "container"));
+      case "vo":
+        return this.#vo(window);
+      case "cpu": {
+        const series = this.#measured("container_cpu_usage_seconds_total");
+        return this.#parts(series, maxIn, window, (one) => one.labels["id"] ?? "");
+      }
+      case "memoryUsed": {
+        const series = this.#measured("container_memory_working_set_bytes");
+        return this.#totals(series, maxIn, window, (one) => this.#label(one, "container"));
+      }
+    }
+  }
+
+  /** A row for each part of each pod; copies of a part are merged by max. */
+  #parts(series: readonly Series[], value: Value, window: Window, part: (one: Series) => string): Row[] {
+    const rows = new Map<string, Row & { readonly part: string }>();
+    for (const one of series) {
+      const measured = value(one, window.from, window.to);
+      if (measured === undefined) continue;
+      const uid = uidOf(one);
+      const named = part(one);
+      const held = rows.get(`${uid} ${named}`);
+      if (held !== undefined && held.value >= measured) continue;
+      rows.set(`${uid} ${named}`, { uid, pod: this.#label(one, "pod"), value: measured, part: named });
+    }
+    return [...rows.values()];
+  }
+
+  /** A row for each pod: the sum over its parts. */
+  #totals(series: readonly Series[], value: Value, window: Window, part: (one: Series) => string = () => ""): Row[] {
+    const pods = new Map<string, Row>();
+    for (const { uid, pod, value: measured } of this.#parts(series, value, window, part)) {
+      pods.set(uid, { uid, pod, value: (pods.get(uid)?.value ?? 0) + measured });
+    }
+    return [...pods.values()];
+  }
+
+  #requests(resource: string, { from, to }: Window): readonly Series[] {
+    const key = (one: Series): string => `${uidOf(one)} ${this.#label(one, "container")}`;
+    const always = new Set(
+      this.#family("kube_pod_init_container_info")
+        .filter((one) => one.labels["restart_policy"] === "Always" && lastIn(one, from, to) !== undefined)
+        .map(key),
+    );
+    const sidecars = this.#family("kube_pod_init_container_resource_requests").filter((one) => always.has(key(one)));
+    return [...this.#family("kube_pod_container_resource_requests"), ...sidecars].filter(
+      (one) => one.labels["resource"] === resource,
+    );
+  }
+
+  #vo({ from, to }: Window): Row[] {
+    const label = this.#voLabel;
+    if (label === undefined) throw new GridmeterError("config_invalid", "The VO label is not set.");
+    const pods = new Map<string, Row>();
+    for (const one of this.#family("kube_pod_labels")) {
+      const text = one.labels[label];
+      if (text === undefined || lastIn(one, from, to) === undefined) continue;
+      const uid = uidOf(one);
+      // A pod that was relabelled has the greatest text, whichever windows are asked for.
+      if (text > (pods.get(uid)?.text ?? "")) pods.set(uid, { uid, pod: this.#label(one, "pod"), value: 1, text });
+    }
+    return [...pods.values()];
+  }
+
+  /** The containers themselves: neither the pod-level copies nor the pause container. */
+  #measured(name: string): readonly Series[] {
+    return this.#family(name).filter((one) => !["", "POD"].includes(this.#label(one, "container")));
+  }
+
+  #family(name: string): readonly Series[] {
+    return this.#families.get(name) ?? [];
+  }
+
+  #label(one: Series, name: string): string {
+    return one.labels[`${this.#labelPrefix}${name}`] ?? one.labels[name] ?? "";
+  }
+}
+
+/** The label, or what cAdvisor's cgroup path says (the systemd driver writes the uid with underscores). */
+function uidOf(one: Series): string {
+  const { uid, id = "" } = one.labels;
+  const found = /pod(?<uid>[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})/.exec(id)?.groups?.["uid"];
+  return uid ?? (found ?? "").replaceAll("_", "-");
+}
