@@ -139,14 +139,19 @@ function hider(base: URL, header: string | undefined): (text: string) => string 
 }
 
 function trusting(caFile: string): Agent {
+  let problem: string;
   try {
-    return new Agent({ ca: [...rootCertificates, readFileSync(caFile, "utf8")], keepAlive: true });
+    const pem = readFileSync(caFile, "utf8");
+    if (pem.includes("-----BEGIN CERTIFICATE-----")) {
+      return new Agent({ ca: [...rootCertificates, pem], keepAlive: true });
+    }
+    problem = "holds no certificate in PEM form";
   } catch (thrown) {
-    throw new GridmeterError(
-      "config_invalid",
-      `The CA file "${caFile}" (PROMETHEUS_CA_FILE) could not be read: ${errorText(thrown)}. ` +
-        "Nothing was asked or published. Give a PEM file that this user may read.",
-      { cause: thrown },
-    );
+    problem = `could not be read: ${errorText(thrown)}`;
   }
+  throw new GridmeterError(
+    "config_invalid",
+    `The CA file "${caFile}" (PROMETHEUS_CA_FILE) ${problem}. Nothing was asked or published. ` +
+      "Give a PEM file that this user may read.",
+  );
 }

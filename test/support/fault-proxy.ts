@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { type IncomingMessage, type ServerResponse, createServer, request } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { Server } from "node:net";
 
 /** What a request meets instead of Prometheus. */
 export type Fault =
@@ -62,9 +62,7 @@ export async function startFaultProxy(upstream?: string): Promise<FaultProxy> {
       else apply(fault, incoming, outgoing);
     });
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
+  const port = await listen(server);
   return {
     url: `http://127.0.0.1:${port}`,
     requests,
@@ -79,6 +77,15 @@ export async function startFaultProxy(upstream?: string): Promise<FaultProxy> {
       await once(server, "close");
     },
   };
+}
+
+/** Starts to listen on a free port of 127.0.0.1, which it returns. */
+export async function listen(server: Server): Promise<number> {
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("The server has no port.");
+  return address.port;
 }
 
 function apply(fault: Fault, incoming: IncomingMessage, outgoing: ServerResponse): void {

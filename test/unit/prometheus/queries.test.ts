@@ -1,5 +1,5 @@
 import { parser } from "@prometheus-io/lezer-promql";
-import fc from "fast-check";
+import { assert, property, string } from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Fact } from "../../../lib/accounting/ports.ts";
 import type { Selection } from "../../../lib/accounting/tenant.ts";
@@ -58,8 +58,8 @@ describe("every query is PromQL", () => {
   });
 
   it("keeps any text inside its quotes", () => {
-    fc.assert(
-      fc.property(fc.string({ unit: "binary" }), (text) => {
+    assert(
+      property(string({ unit: "binary" }), (text) => {
         const quoted = quote(text);
         expect(faults(`up{a=${quoted}}`)).toEqual([]);
         expect(quoted.slice(1, -1)).not.toMatch(/\n|(?<!\\)(?:\\\\)*"/);

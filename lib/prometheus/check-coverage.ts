@@ -1,0 +1,107 @@
+import { DateTime } from "luxon";
+import { CELL } from "../accounting/ports.ts";
+import type { Selection } from "../accounting/tenant.ts";
+import type { Client } from "./connection.ts";
+import { cellsOf, evidenceOf, evidenceQuery, findSeen } from "./evidence.ts";
+
+/** One answer of `gridmeter check`; `remedy` says what to do where it is not ok. */
+export type Finding = {
+  readonly question: string;
+  readonly ok: boolean;
+  readonly answer: string;
+  readonly remedy?: string;
+};
+export type Answer = Omit<Finding, "question">;
+
+const HOUR = 3600;
+const DAY = 86_400;
+/** Days in which gaps are looked for: the previous month and the settling of its last day. */
+export const GAP_DAYS = 35;
+const OLDEST_DAYS = 400;
+/** Amazon takes at most 32 days a query. */
+const CHUNK_DAYS = 30;
+/** accounting-rules: shorter gaps do not count. */
+const GAP = 1800;
+
+/** Was monitoring seen in the last hour? `now` in epoch seconds, as everywhere here. */
+export async function lastHour(client: Client, selection: Selection, now: number): Promise<Answer> {
+  const to = Math.floor(now / CELL) * CELL;
+  const cells = await findSeen(client, selection, { from: to - HOUR, to });
+  const last = cells.at(-1);
+  if (last !== undefined) return { ok: true, answer: `yes, last at ${time(last)}` };
+  const selectors = evidenceOf(selection).map((evidence) => evidence.selector);
+  return {
+    ok: false,
+    answer: `no: nothing for ${selectors.join(" nor ")}`,
+    remedy:
+      "See that Prometheus scrapes kube-state-metrics, or set MONITORING_SELECTOR to a selector that is 1 where it does.",
+  };
+}
+
+/** In which stretches of the last days was it not seen? Days before the first data are no gap. */
+export async function gaps(client: Client, selection: Selection, now: number): Promise<Answer> {
+  const to = Math.floor(now / CELL) * CELL;
+  const first = await oldestDay(client, selection, now);
+  const from = Math.max(Math.floor(now / DAY) * DAY - GAP_DAYS * DAY, first ?? 0);
+  const seen = new Set(await findSeen(client, selection, { from, to }));
+  const unseen: { from: number; to: number }[] = [];
+  for (const cell of cellsOf({ from, to })) {
+    if (seen.has(cell)) continue;
+    const last = unseen.at(-1);
+    if (last?.to === cell - CELL) last.to = cell;
+    else unseen.push({ from: cell - CELL, to: cell });
+  }
+  const long = unseen.filter((gap) => gap.to - gap.from > GAP);
+  if (long.length === 0) return { ok: true, answer: `it was seen throughout since ${time(from)}` };
+  const shown = long.slice(0, 10).map((gap) => `${time(gap.from)} to ${time(gap.to)}`);
+  const more = long.length > shown.length ? `, and ${long.length - shown.length} more` : "";
+  return {
+    ok: false,
+    answer: `not seen: ${shown.join(", ")}${more}`,
+    remedy: "Jobs that ended and were removed in these gaps are lost. A whole day unseen needs --allow-incomplete.",
+  };
+}
+
+/** How far back does the data go? */
+export async function oldest(client: Client, selection: Selection, now: number): Promise<Answer> {
+  const day = await oldestDay(client, selection, now);
+  if (day === undefined) {
+    return {
+      ok: false,
+      answer: `there is none in the last ${OLDEST_DAYS} days`,
+      remedy: "Check PROMETHEUS_SERVER and PROMETHEUS_LABELS, and that kube-state-metrics is scraped.",
+    };
+  }
+  const days = Math.floor((now - day) / DAY);
+  const answer = `to ${time(day).slice(0, 10)}, ${days} ${days === 1 ? "day" : "days"}`;
+  if (days >= GAP_DAYS) return { ok: true, answer };
+  return {
+    ok: false,
+    answer,
+    remedy:
+      "The previous month is not there as a whole: raise --storage.tsdb.retention.time to 40d or more, or set " +
+      "ACCOUNTING_SINCE for a younger cluster.",
+  };
+}
+
+/** The first UTC day (its start) with any sign of monitoring, among the last 400; a point a day is asked for. */
+async function oldestDay(client: Client, selection: Selection, now: number): Promise<number | undefined> {
+  const midnight = Math.floor(now / DAY) * DAY;
+  const queries = evidenceOf(selection).flatMap((evidence) => {
+    // All pods over whole days would be costly, so they are looked at just before midnight only.
+    const query = evidenceQuery(evidence, evidence.kind === "value" ? DAY : CELL);
+    const chunks = Array.from({ length: Math.ceil(OLDEST_DAYS / CHUNK_DAYS) }, (_, index) => {
+      const to = midnight - index * CHUNK_DAYS * DAY;
+      return client.range(query, to - (CHUNK_DAYS - 1) * DAY, to, DAY);
+    });
+    return [...chunks, client.range(query, now, now, DAY)];
+  });
+  const answers = await Promise.all(queries);
+  const times = answers.flat().flatMap((series) => series.values.map(([at]) => at));
+  if (times.length === 0) return undefined;
+  return Math.floor((Math.min(...times) - 1) / DAY) * DAY;
+}
+
+function time(epoch: number): string {
+  return DateTime.fromSeconds(epoch, { zone: "utc" }).toFormat("yyyy-MM-dd HH:mm 'UTC'");
+}
