@@ -1,0 +1,78 @@
+// `npm test`: everything that can be checked on one machine, in one go. Arguments go to vitest.
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { z } from "zod";
+import { ensureTools } from "./setup.ts";
+
+const root = resolve(import.meta.dirname, "..");
+const folder = mkdtempSync(join(tmpdir(), "gridmeter-test-"));
+const reportFile = join(folder, "report.json");
+let worst = 0;
+
+/** Runs one step to its end and goes on whatever comes of it: one run shows all that is wrong. */
+function step(name: string, action: () => number): void {
+  console.log(`\n--- ${name}`);
+  const start = performance.now();
+  let code: number;
+  try {
+    code = action();
+  } catch (thrown) {
+    console.error(thrown instanceof Error ? thrown.message : String(thrown));
+    code = 1;
+  }
+  const seconds = ((performance.now() - start) / 1000).toFixed(1);
+  console.log(`--- ${name}: ${code === 0 ? "ok" : `failed with ${code}`}, ${seconds} s`);
+  worst = Math.max(worst, code);
+}
+
+function run(program: string, ...args: readonly string[]): number {
+  const { status, error } = spawnSync(program, args, { cwd: root, stdio: "inherit" });
+  if (error !== undefined) throw error;
+  return status ?? 1;
+}
+
+const report = z.object({
+  numPassedTests: z.number(),
+  numFailedTests: z.number(),
+  testResults: z.array(z.object({ status: z.string(), assertionResults: z.array(z.object({ status: z.string() })) })),
+});
+
+/** A file that could not even be loaded has no failed test, and is one failure all the same. */
+function counts(): { readonly passed: number; readonly failed: number } {
+  if (!existsSync(reportFile)) {
+    console.error("vitest ended without a report, which counts as one failure.");
+    return { passed: 0, failed: 1 };
+  }
+  const { numPassedTests, numFailedTests, testResults } = report.parse(JSON.parse(readFileSync(reportFile, "utf8")));
+  const broken = testResults.filter(
+    (file) => file.status === "failed" && !file.assertionResults.some((one) => one.status === "failed"),
+  );
+  return { passed: numPassedTests, failed: numFailedTests + broken.length };
+}
+
+try {
+  step("tools", () => (ensureTools(["prometheus", "promtool", "dirq"]), 0));
+  step("types", () => run("tsc", "--noEmit"));
+  step("lint", () => run("oxlint", "--type-aware", "--deny-warnings"));
+  step("format", () => run("oxfmt", "--check"));
+  step("build", () => run(process.execPath, "scripts/build.ts"));
+  step("tests", () =>
+    run(
+      "vitest",
+      "run",
+      "--reporter=default",
+      "--reporter=json",
+      `--outputFile.json=${reportFile}`,
+      ...process.argv.slice(2),
+    ),
+  );
+  // The last line, for whoever reads no more than that.
+  const { passed, failed } = counts();
+  if (passed === 0 || failed > 0) worst = Math.max(worst, 1);
+  console.log(`\n${passed} passed, ${failed} failed`);
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}
+process.exitCode = worst;
