@@ -1,5 +1,7 @@
 import { CELL, type Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
+import { GridmeterError } from "../errors.ts";
+import type { Series } from "./answer.ts";
 import type { Client } from "./connection.ts";
 import { selector } from "./promql.ts";
 
@@ -15,6 +17,7 @@ export type Evidence = {
  * all pods, each of which would hold that many points in the server's memory.
  */
 const POINTS = { value: 8640, presence: 288 };
+const HOUR = 3600;
 /** Cells without an answer less than this apart are asked for together. */
 const TOGETHER = 288 * CELL;
 
@@ -48,9 +51,8 @@ export async function findSeen(client: Client, selection: Selection, window: Win
   let open: readonly number[] = cellsOf(window);
   for (const evidence of evidenceOf(selection)) {
     const spans = spansOf(open, POINTS[evidence.kind]);
-    const answers = await Promise.all(
-      spans.map((span) => client.range(evidenceQuery(evidence), span.from, span.to, CELL)),
-    );
+    const query = evidenceQuery(evidence);
+    const answers = await Promise.all(spans.map((span) => askSpan(client, query, span)));
     const values = new Map<number, number>();
     for (const series of answers.flat()) for (const [time, value] of series.values) values.set(time, value);
     const stillOpen: number[] = [];
@@ -63,6 +65,19 @@ export async function findSeen(client: Client, selection: Selection, window: Win
     if (open.length === 0) break;
   }
   return seen.sort((a, b) => a - b);
+}
+
+/** Asks in halves, down to an hour, what the server refuses as too large; one after the other, so that a refusal ends it. */
+async function askSpan(client: Client, query: string, span: Window): Promise<readonly Series[]> {
+  try {
+    return await client.range(query, span.from, span.to, CELL);
+  } catch (thrown) {
+    const tooLarge = thrown instanceof GridmeterError && thrown.code === "prometheus_too_large";
+    if (!tooLarge || span.to - span.from < HOUR) throw thrown;
+    const middle = span.from + Math.floor((span.to - span.from) / (2 * CELL)) * CELL;
+    const first = await askSpan(client, query, { from: span.from, to: middle });
+    return [...first, ...(await askSpan(client, query, { from: middle + CELL, to: span.to }))];
+  }
 }
 
 /** The ends of the window's cells. */

@@ -389,13 +389,18 @@ describe("a query that is too large for the server", () => {
   it("is prometheus_too_large, so that the caller asks for less", async () => {
     const small = await startPrometheus({ openmetrics: text.join("\n"), extraFlags: ["--query.max-samples=50"] });
     try {
-      const asked = createMonitoring(
-        createClient({ url: small.url, timeoutSeconds: 30, concurrency: 4 }),
-        selection("many"),
-      );
+      const smallClient = createClient({ url: small.url, timeoutSeconds: 30, concurrency: 4 });
+      const asked = createMonitoring(smallClient, selection("many"));
       await expect(asked.facts("start", day)).rejects.toMatchObject({ code: "prometheus_too_large" });
       const less = { from: T0 + 2 * HOUR - 60, to: T0 + 2 * HOUR };
       expect(await asked.facts("start", less, ["4"])).not.toEqual([]);
+      const pods = selection("many", { matchers: ['pod=~"pod-64|pod-70|pod-76"'] });
+      const evidence = createMonitoring(smallClient, pods);
+      const atOnce = smallClient.range('group(kube_pod_start_time{pod=~"pod-.."})', T0, T0 + DAY, 300);
+      await expect(atOnce).rejects.toMatchObject({ code: "prometheus_too_large" });
+      const cells = await evidence.seen({ from: T0 - DAY, to: T0 + DAY });
+      expect(cells).toEqual(await monitoring("many", pods).seen({ from: T0 - DAY, to: T0 + DAY }));
+      expect(cells.length).toBeGreaterThan(10);
     } finally {
       await small.stop();
     }
