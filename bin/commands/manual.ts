@@ -1,0 +1,1 @@
+export async function manual(_f: readonly string[], _o: unknown): Promise<number> { return 2; }

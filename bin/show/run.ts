@@ -1,0 +1,70 @@
+import Table from "cli-table3";
+import { errorSummary } from "../../lib/accounting/summary.ts";
+import type { RunSummary } from "../../lib/accounting/summary.ts";
+import type { RunResult } from "../../lib/accounting/run.ts";
+import { showTime } from "../../lib/accounting/time.ts";
+import type { DeliveryReport } from "../../lib/spool/report.ts";
+
+const hours = (value: number): string =>
+  value.toLocaleString("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+const time = (epoch: number | null): string => (epoch === null ? "-" : showTime(epoch).replace(" UTC", ""));
+
+function leftOutText(leftOut: Readonly<Record<string, number>>): string {
+  const reasons = Object.entries(leftOut).filter(([, count]) => count > 0);
+  return reasons.length === 0 ? "-" : reasons.map(([reason, count]) => `${reason} ${count}`).join("\n");
+}
+
+/** The months as a table: jobs, core hours, first and last end (UTC), left out by reason, what became of them. */
+export function monthsTable(summary: RunSummary): string {
+  const table = new Table({
+    head: ["month", "tenant", "jobs", "core hours", "first end (UTC)", "last end (UTC)", "left out", "status"],
+    style: { head: [], border: [] },
+  });
+  for (const { month, tenants, units } of summary.months) {
+    for (const each of tenants) {
+      const unit = units.find((one) => one.tenants.includes(each.tenant));
+      const status =
+        unit === undefined ? "not published" : unit.why === undefined ? unit.status : `${unit.status} (${unit.why})`;
+      table.push([
+        month,
+        each.tenant,
+        each.jobs,
+        hours(each.coreHours),
+        time(each.firstEnd),
+        time(each.lastEnd),
+        leftOutText(each.leftOut),
+        status,
+      ]);
+    }
+  }
+  const open = Object.entries(summary.noEnd).filter(([, count]) => count > 0);
+  const noEnd = open.map(
+    ([tenant, count]) =>
+      `${tenant}: ${count} pods had no end (evicted, or deleted before it was scraped); they are not counted.`,
+  );
+  return [table.toString(), ...noEnd].join("\n");
+}
+
+/** Warnings, damage and errors of a run, for people. */
+export function tellRun(result: RunResult, say: (text: string) => void): void {
+  for (const { key, setAside, what } of result.damaged)
+    say(`${key} was damaged (${what}); it is set aside as ${setAside} and made anew.`);
+  for (const { counted, units } of result.months) {
+    for (const warning of counted.flatMap((month) => month.warnings)) say(`warning: ${warning}`);
+    for (const { unit, error } of units) {
+      if (error === undefined) continue;
+      const { code, message } = errorSummary(error);
+      say(`${unit.site} ${unit.submitHost} ${unit.month} was not published. ${code}: ${message}`);
+    }
+  }
+}
+
+/** What went into the queue, and what waits or was refused. */
+export function tellDelivery(delivery: readonly DeliveryReport[], place: string, say: (text: string) => void): void {
+  const messages = delivery.flatMap((report) => report.messages);
+  const delivered = messages.filter(({ status }) => status === "delivered" || status === "already_there").length;
+  if (delivered > 0) say(`${delivered} messages are in ${place}`);
+  for (const { key, status, reason } of messages) {
+    if (status === "waiting" || status === "refused") say(`${status}: ${key}: ${reason ?? ""}`);
+  }
+}

@@ -1,0 +1,111 @@
+import { GridmeterError, errorText } from "../errors.ts";
+import type { CountedMonth } from "./count.ts";
+import { withoutCpu } from "./cpu-share.ts";
+import type { UnitOutcome } from "./month.ts";
+import { exitCode, runErrors } from "./run.ts";
+import type { RunResult } from "./run.ts";
+import { monthOf } from "./time.ts";
+import { LEFT_OUT } from "./usage.ts";
+import type { LeftOut } from "./usage.ts";
+
+export type ErrorSummary = { readonly code: string; readonly message: string; readonly retryable: boolean };
+
+/** One tenant's month in figures. Times are epoch seconds; core hours are not rounded. */
+export type TenantMonthSummary = {
+  readonly tenant: string;
+  readonly month: string;
+  readonly jobs: number;
+  readonly coreHours: number;
+  readonly wallHours: number;
+  readonly firstEnd: number | null;
+  readonly lastEnd: number | null;
+  readonly leftOut: Readonly<Record<LeftOut, number>> & { readonly not_finished: number };
+  /** wallclock: jobs without measured CPU use */
+  readonly jobsWithoutCpu: number;
+  /** days that are counted for good, and days counted afresh each run */
+  readonly days: { readonly settled: number; readonly open: number };
+  readonly warnings: readonly string[];
+  readonly error: ErrorSummary | null;
+};
+
+export type UnitSummary = Omit<UnitOutcome, "unit" | "error"> &
+  UnitOutcome["unit"] & { readonly error: ErrorSummary | null };
+
+/** The whole result of a run as plain data: what `--json` prints. */
+export type RunSummary = {
+  readonly now: number;
+  readonly months: readonly {
+    readonly month: string;
+    readonly from: number;
+    readonly to: number;
+    readonly tenants: readonly TenantMonthSummary[];
+    readonly units: readonly UnitSummary[];
+  }[];
+  /** per tenant: pods that finished without an end or vanished before one was scraped; they belong to no day */
+  readonly noEnd: Readonly<Record<string, number>>;
+  readonly asked: { readonly days: number; readonly pieces: number };
+  readonly damaged: RunResult["damaged"];
+  readonly interrupted: boolean;
+  readonly exitCode: number;
+};
+
+/** An error as plain data; anything that is not ours has the code `unexpected`. */
+export function errorSummary(error: unknown): ErrorSummary {
+  if (error instanceof GridmeterError) return { code: error.code, message: error.message, retryable: error.retryable };
+  return { code: "unexpected", message: errorText(error), retryable: false };
+}
+
+function tenantMonth(month: CountedMonth, notFinished: ReadonlyMap<string, number>): TenantMonthSummary {
+  const groups = month.days.flatMap((day) => day.groups);
+  const sum = (value: (group: (typeof groups)[number]) => number): number =>
+    groups.reduce((total, group) => total + value(group), 0);
+  const leftOut = { no_cpu_request: 0, negative_duration: 0, no_start: 0 };
+  for (const day of month.days) for (const reason of LEFT_OUT) leftOut[reason] += day.leftOut[reason];
+  return {
+    tenant: month.tenant.name,
+    month: month.period.month,
+    jobs: sum((group) => group.jobs),
+    coreHours: sum((group) => group.milliCoreSeconds) / 3_600_000,
+    wallHours: sum((group) => group.wallSeconds) / 3600,
+    firstEnd: groups.length === 0 ? null : Math.min(...groups.map((group) => group.firstEnd)),
+    lastEnd: groups.length === 0 ? null : Math.max(...groups.map((group) => group.lastEnd)),
+    leftOut: {
+      ...leftOut,
+      not_finished: [...notFinished.values()].filter((end) => monthOf(end) === month.period.month).length,
+    },
+    jobsWithoutCpu: withoutCpu([month]).jobs,
+    days: {
+      settled: month.days.filter((day) => month.settled.has(day.day)).length,
+      open: month.days.filter((day) => !month.settled.has(day.day)).length,
+    },
+    warnings: month.warnings,
+    error: month.error === undefined ? null : errorSummary(month.error),
+  };
+}
+
+function unitSummary({ unit, error, ...rest }: UnitOutcome): UnitSummary {
+  return { ...unit, ...rest, error: error === undefined ? null : errorSummary(error) };
+}
+
+/** A run's result as plain data. */
+export function summarise(result: RunResult): RunSummary {
+  const open = new Map(result.tenants.map(({ tenant, count }) => [tenant.name, count.notFinished]));
+  return {
+    now: result.now,
+    months: result.months.map(({ period, counted, units }) => ({
+      month: period.month,
+      from: period.from,
+      to: period.to,
+      tenants: counted.map((month) => tenantMonth(month, open.get(month.tenant.name) ?? new Map())),
+      units: units.map(unitSummary),
+    })),
+    noEnd: Object.fromEntries(result.tenants.map(({ tenant, count }) => [tenant.name, count.noEnd.size])),
+    asked: {
+      days: result.tenants.reduce((sum, { count }) => sum + count.asked.days, 0),
+      pieces: result.tenants.reduce((sum, { count }) => sum + count.asked.pieces, 0),
+    },
+    damaged: result.damaged,
+    interrupted: result.interrupted,
+    exitCode: exitCode(runErrors(result)),
+  };
+}
