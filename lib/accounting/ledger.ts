@@ -18,7 +18,15 @@ export type Damage = { readonly key: string; readonly setAside: string; readonly
 /** Of all that decides a tenant's count: another fingerprint means the day must be asked again. */
 export function fingerprint(tenant: Tenant): string {
   const { namespace, matchers, labelPrefix, voLabel } = tenant.selection;
-  const decides = [QUERY_VERSION, namespace, matchers, labelPrefix, voLabel ?? null, tenant.defaultMilliCores ?? null];
+  const decides = [
+    QUERY_VERSION,
+    tenant.server ?? null,
+    namespace,
+    matchers,
+    labelPrefix,
+    voLabel ?? null,
+    tenant.defaultMilliCores ?? null,
+  ];
   return createHash("sha256").update(JSON.stringify(decides)).digest("hex").slice(0, 32);
 }
 

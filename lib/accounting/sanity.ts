@@ -30,14 +30,15 @@ export function checkNamespace(
     if (known || window === undefined) return;
     const { namespace } = tenant.selection;
     const { names, exportedNames } = await monitoring.namespaces(window);
-    if (names.includes(namespace)) return;
+    // Asked first: where the labels were renamed in the middle of the period, the namespace is found under both names.
     if (exportedNames.includes(namespace)) {
       throw new GridmeterError(
         "labels_exported",
-        `${tenant.name}: namespace "${namespace}" is only found under the label exported_namespace, so every query would return nothing. ` +
+        `${tenant.name}: namespace "${namespace}" is found under the label exported_namespace, where no query looks for it. ` +
           "Nothing was published. Set honorLabels: true where kube-state-metrics is scraped, or PROMETHEUS_LABEL_PREFIX=exported_ here.",
       );
     }
+    if (names.includes(namespace)) return;
     throw new GridmeterError(
       "namespace_unknown",
       `${tenant.name}: Prometheus knows no namespace "${namespace}" in this period. Nothing was published. ` +

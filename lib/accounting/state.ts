@@ -92,7 +92,7 @@ export function stateKey(unit: Unit): string {
 
 /** Identity of what a tenant counts, so that a renamed tenant is known to be the same pods. */
 export function sourceOf(tenant: Tenant): string {
-  return [tenant.selection.namespace, ...tenant.selection.matchers].join(" ");
+  return [tenant.server ?? "", tenant.selection.namespace, ...tenant.selection.matchers].join(" ");
 }
 
 export async function readState(

@@ -19,6 +19,8 @@ export type Selection = {
 /** One tenant: what is counted, and how it is published. Names are unique within a configuration. */
 export type Tenant = {
   readonly name: string;
+  /** address of its Prometheus: two clusters may have the same namespace, and their days must never be taken for each other's */
+  readonly server?: string;
   readonly selection: Selection;
   readonly site: string;
   readonly submitHost: string;

@@ -213,11 +213,11 @@ export const tenantSettings = z.object({
       example: "summary-0.4",
       otherwise: "`summary-0.2`; `individual-0.3` with SUMMARIZE_RECORDS=False",
     }),
-  ACCOUNTING_MODEL: parsedBy(oneOf("core-seconds", "wallclock")).register(about, {
+  ACCOUNTING_MODEL: parsedBy(oneOf("core-seconds", "wallclock")).optional().register(about, {
     meaning:
       "`core-seconds`: durations are multiplied by the cores, as in KAPEL. `wallclock`: plain durations, one record per number of cores, measured CPU time.",
     example: "wallclock",
-    default: "core-seconds",
+    otherwise: "`core-seconds`; `wallclock` for individual records. Both as in KAPEL",
   }),
   DEFAULT_CORES: parsedBy(milliCores).optional().register(about, {
     meaning: "Cores of pods of which no container requests CPU.",

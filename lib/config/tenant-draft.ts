@@ -124,6 +124,7 @@ function tenantFrom(name: string, values: TenantValues, format: MessageFormat): 
   const defaultMilliCores = values.DEFAULT_CORES ?? inherited;
   return {
     name,
+    server: values.PROMETHEUS_SERVER.url,
     selection: {
       namespace: values.NAMESPACE,
       matchers: values.PROMETHEUS_LABELS ?? [],
@@ -137,7 +138,8 @@ function tenantFrom(name: string, values: TenantValues, format: MessageFormat): 
     infrastructureType: values.INFRASTRUCTURE_TYPE,
     nodeCount: values.NODECOUNT,
     processors: values.PROCESSORS,
-    model: values.ACCOUNTING_MODEL,
+    // KAPEL: a single job has its plain wall clock and its own cores; only summaries multiply.
+    model: values.ACCOUNTING_MODEL ?? (isIndividual(format) ? "wallclock" : "core-seconds"),
     format,
     ...(serviceLevel === undefined ? {} : { serviceLevel }),
     ...(defaultMilliCores === undefined ? {} : { defaultMilliCores }),

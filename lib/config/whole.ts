@@ -1,27 +1,11 @@
-import type { MessageFormat } from "../apel/records.ts";
 import type { Problem } from "./problems.ts";
 import type { Draft } from "./tenant-draft.ts";
-
-type Family = "summaries" | "normalised summaries" | "individual records";
-
-function family(format: MessageFormat): Family {
-  switch (format) {
-    case "summary-0.2":
-    case "summary-0.4":
-      return "summaries";
-    case "normalised-0.4":
-      return "normalised summaries";
-    case "individual-0.3":
-    case "individual-0.4":
-      return "individual records";
-  }
-}
 
 /** What can only be seen with all tenants side by side: each of these would count jobs twice at APEL. */
 export function checkTogether(drafts: readonly Draft[]): Problem[] {
   return drafts.flatMap((draft, index) => {
     const earlier = drafts.slice(0, index);
-    return [...samePods(draft, earlier), ...otherKind(draft, earlier)];
+    return [...samePods(draft, earlier), ...otherFormat(draft, earlier)];
   });
 }
 
@@ -47,16 +31,13 @@ function selection({ values }: Draft): string {
   return JSON.stringify([NAMESPACE, PROMETHEUS_SERVER?.url, PROMETHEUS_LABELS, PROMETHEUS_LABEL_PREFIX]);
 }
 
-/** APEL: mixing message kinds for one site and month counts double. */
-function otherKind(draft: Draft, earlier: readonly Draft[]): Problem[] {
+/** APEL: mixing message kinds for one site and month counts double; and a unit's tenants share its messages. */
+function otherFormat(draft: Draft, earlier: readonly Draft[]): Problem[] {
   const { format } = draft;
   const site = draft.values.SITE_NAME;
   if (format === undefined || site === undefined) return [];
   const other = earlier.find(
-    (candidate) =>
-      candidate.values.SITE_NAME === site &&
-      candidate.format !== undefined &&
-      family(candidate.format) !== family(format),
+    (candidate) => candidate.values.SITE_NAME === site && candidate.format !== undefined && candidate.format !== format,
   );
   if (other === undefined) return [];
   return [
@@ -65,8 +46,8 @@ function otherKind(draft: Draft, earlier: readonly Draft[]): Problem[] {
       tenant: draft.name,
       quoted: JSON.stringify(format),
       text:
-        `publishes ${family(format)} for the site ${JSON.stringify(site)}, for which the tenant ${JSON.stringify(other.name)} ` +
-        `publishes ${other.format}; APEL would count the site twice. Use one kind for all tenants of a site`,
+        `is the format for the site ${JSON.stringify(site)}, for which the tenant ${JSON.stringify(other.name)} publishes ` +
+        `${other.format}; APEL would count the site twice. Use one format for all tenants of a site`,
     },
   ];
 }

@@ -37,6 +37,7 @@ test("what KAPEL needs is enough, and its defaults hold", () => {
         connection: { url: "http://prometheus:9090", timeoutSeconds: 1800, concurrency: 4 },
         tenant: {
           name: "jobs",
+          server: "http://prometheus:9090",
           selection: { namespace: "jobs", matchers: [], labelPrefix: "" },
           site: "EXAMPLE-T2",
           submitHost: "k8s.example.org/jobs",

@@ -104,12 +104,17 @@ test.each([
   [
     "two kinds of messages for one site",
     "tenants: [{name: a, NAMESPACE: n}, {name: b, NAMESPACE: m, MESSAGE_FORMAT: normalised-0.4}]",
-    'MESSAGE_FORMAT="normalised-0.4" (tenant "b"): publishes normalised summaries for the site "EXAMPLE-T2"',
+    'MESSAGE_FORMAT="normalised-0.4" (tenant "b"): is the format for the site "EXAMPLE-T2", for which the tenant "a" publishes summary-0.2',
   ],
   [
     "individual records and summaries for one site",
     "tenants: [{name: a, NAMESPACE: n, SUMMARIZE_RECORDS: 'False'}, {name: b, NAMESPACE: m}]",
-    'MESSAGE_FORMAT="summary-0.2" (tenant "b"): publishes summaries for the site "EXAMPLE-T2"',
+    'MESSAGE_FORMAT="summary-0.2" (tenant "b"): is the format for the site "EXAMPLE-T2", for which the tenant "a" publishes individual-0.3',
+  ],
+  [
+    "two versions of summaries for one site",
+    "tenants: [{name: a, NAMESPACE: n}, {name: b, NAMESPACE: m, MESSAGE_FORMAT: summary-0.4}]",
+    'MESSAGE_FORMAT="summary-0.4" (tenant "b"): is the format for the site "EXAMPLE-T2", for which the tenant "a" publishes summary-0.2',
   ],
   [
     "aliases without end",
@@ -129,10 +134,10 @@ test.each([
   expect(parseSettings(ENV, file).tenants).toHaveLength(2);
 });
 
-test("0.2 and 0.4 summaries, and different kinds for different sites, may stand side by side", () => {
+test("different formats for different sites may stand side by side", () => {
   const file = `tenants:
   - {name: a, NAMESPACE: n}
-  - {name: b, NAMESPACE: m, MESSAGE_FORMAT: summary-0.4}
+  - {name: b, NAMESPACE: m}
   - {name: c, NAMESPACE: o, MESSAGE_FORMAT: individual-0.4, SITE_NAME: OTHER}`;
   expect(parseSettings(ENV, file).tenants).toHaveLength(3);
 });
@@ -152,5 +157,15 @@ test("what all tenants share is said once; what is one tenant's own carries its 
     "SITE_NAME",
     'NODECOUNT="x" (tenants "a", "b")',
     'PROCESSORS="y" (tenant "a")',
+  ]);
+});
+
+test("single jobs have their plain wall clock unless told otherwise, summaries are multiplied, both as in KAPEL", () => {
+  const models = (more: Record<string, string>) =>
+    parseSettings({ ...ENV, ...more }).tenants.map(({ tenant }) => tenant.model);
+  expect(models({ NAMESPACE: "n" })).toEqual(["core-seconds"]);
+  expect(models({ NAMESPACE: "n", SUMMARIZE_RECORDS: "False" })).toEqual(["wallclock"]);
+  expect(models({ NAMESPACE: "n", SUMMARIZE_RECORDS: "False", ACCOUNTING_MODEL: "core-seconds" })).toEqual([
+    "core-seconds",
   ]);
 });
