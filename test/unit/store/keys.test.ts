@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { checkedKey } from "../../../lib/store/object-key.ts";
 import { readSegment, safeSegment } from "../../../lib/store/object-store.ts";

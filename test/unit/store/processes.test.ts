@@ -30,12 +30,12 @@ test("writers killed at random instants: readers see no torn and no lost object"
   const kills = 60;
   const store = new DirectoryStore(scratch.path);
   await store.put("k", bodyOf(0));
-  let killed = 0;
+  const progress = { killed: 0 };
   let reads = 0;
   let seen = 0;
 
   async function readAlong(): Promise<void> {
-    while (killed < kills) {
+    while (progress.killed < kills) {
       const number = numberIn((await store.get("k"))!.body);
       expect(number).toBeGreaterThanOrEqual(seen);
       seen = number;
@@ -45,7 +45,7 @@ test("writers killed at random instants: readers see no torn and no lost object"
   }
 
   async function writeAndKill(): Promise<void> {
-    for (; killed < kills; killed += 1) {
+    for (; progress.killed < kills; progress.killed += 1) {
       const writer = spawn(process.execPath, [script, "write", scratch.path, "k"], {
         stdio: ["ignore", "pipe", "inherit"],
       });
@@ -61,7 +61,7 @@ test("writers killed at random instants: readers see no torn and no lost object"
   }
 
   await Promise.all([readAlong(), writeAndKill()]);
-  expect(killed).toBe(kills);
+  expect(progress.killed).toBe(kills);
   expect(reads).toBeGreaterThan(kills);
   expect(seen).toBeGreaterThan(kills);
 });

@@ -1,0 +1,351 @@
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { Unit } from "../../../lib/accounting/tenant.ts";
+import { writeMessages } from "../../../lib/apel/write.ts";
+import { DirqQueue } from "../../../lib/outbox/dirq-queue.ts";
+import type { MessageQueue } from "../../../lib/outbox/message-queue.ts";
+import { putGeneration, unitPrefix } from "../../../lib/outbox/outgoing.ts";
+import { deliverAll } from "../../../lib/spool/deliver.ts";
+import type { DeliveryOptions } from "../../../lib/spool/deliver.ts";
+import { MemoryStore } from "../../../lib/store/memory-store.ts";
+import type { ObjectStore } from "../../../lib/store/object-store.ts";
+import { at } from "../../support/dirq-contract.ts";
+import { NOW, generationMessages, generationOf, summaryBody, unit } from "../../support/dirq-messages.ts";
+import { dirqTool } from "../../support/dirq-tool.ts";
+import { scratchDirectory } from "../../support/store-script.ts";
+
+let scratch: Awaited<ReturnType<typeof scratchDirectory>>;
+let root: string;
+let store: MemoryStore;
+let queue: DirqQueue;
+beforeEach(async () => {
+  scratch = await scratchDirectory();
+  root = join(scratch.path, "queue");
+  store = new MemoryStore();
+  queue = new DirqQueue(root);
+});
+afterEach(() => scratch.remove());
+
+const put = (generation: number, vos?: readonly string[]) =>
+  putGeneration(store, unit, generation, generationMessages(unit, generation, vos), NOW);
+const queued = () => at(queue, async (open) => (await open.list()).map(({ body }) => body));
+const generations = async () => (await queued()).map(generationOf);
+const foreign = async (body: string) =>
+  at(queue, async (open) => {
+    const result = await open.replace([], [body]);
+    return result.status === "added" ? result.names[0]! : "";
+  });
+
+/** Delivers, and gives each message as [generation, kind, status]. */
+async function deliver(options: Partial<DeliveryOptions> = {}) {
+  const reports = await deliverAll(store, queue, { now: NOW, ...options });
+  const messages = reports.flatMap((report) => report.messages);
+  const rows = messages.map(({ key, status }) => {
+    const [generation = "", kind = ""] = key.split("/").at(-1)!.split("-");
+    return [Number(generation), kind, status];
+  });
+  return { rows, reasons: messages.map(({ reason }) => reason) };
+}
+
+test("what is outgoing comes into the queue, and is kept as spooled", async () => {
+  const keys = await put(1);
+  expect((await deliver()).rows).toEqual([
+    [1, "summary", "delivered"],
+    [1, "sync", "delivered"],
+  ]);
+  expect(await queued()).toEqual(generationMessages(unit, 1).map(({ body }) => body));
+  expect(await store.list("")).toEqual(keys.map((key) => key.replace("outgoing/", "spooled/")));
+  expect(await deliverAll(store, queue, { now: NOW })).toEqual([]);
+});
+
+test("only the units asked for", async () => {
+  const other: Unit = { ...unit, month: "2024-12" };
+  await put(1);
+  await putGeneration(store, other, 4, generationMessages(other, 4), NOW);
+  const reports = await deliverAll(store, queue, { now: NOW, units: [other] });
+  expect(reports.map((report) => report.unit)).toEqual([other]);
+  expect(await generations()).toEqual([4, 4]);
+  expect(await store.list(unitPrefix(unit))).toHaveLength(2);
+});
+
+describe("generations", () => {
+  test("a later one in the queue's place: the older is taken out first", async () => {
+    await put(1);
+    await deliver();
+    await put(2);
+    await deliver();
+    expect(await generations()).toEqual([2, 2]);
+  });
+
+  test("superseded: one that a later one covers wholly is not sent", async () => {
+    await put(1);
+    await put(2);
+    expect((await deliver()).rows).toEqual([
+      [1, "summary", "superseded"],
+      [1, "sync", "superseded"],
+      [2, "summary", "delivered"],
+      [2, "sync", "delivered"],
+    ]);
+    expect(await generations()).toEqual([2, 2]);
+    expect(await store.list("outgoing/")).toEqual([]);
+    expect(await store.list("spooled/")).toHaveLength(4);
+  });
+
+  test("one with a key that the later lacks is sent before it", async () => {
+    await put(1, ["atlas", "cms"]);
+    await put(2, ["atlas"]);
+    const { rows, reasons } = await deliver();
+    expect(rows.map(([, , status]) => status)).toEqual(["delivered", "delivered", "waiting", "waiting"]);
+    expect(reasons[2]).toMatch(/holds some of the same APEL keys.*cms/s);
+    expect(await generations()).toEqual([1, 1]);
+    for (const { name } of await at(queue, (open) => open.list())) {
+      await dirqTool("lock", root, name);
+      await dirqTool("send", root, name);
+    }
+    expect((await deliver()).rows.map(([, , status]) => status)).toEqual(["delivered", "delivered"]);
+    expect(await generations()).toEqual([2, 2]);
+  });
+
+  test("one that comes after a later one was spooled is refused, with the reason beside it", async () => {
+    await put(7);
+    await deliver();
+    const [key] = await put(5);
+    expect((await deliver()).rows).toEqual([
+      [5, "summary", "refused"],
+      [5, "sync", "refused"],
+    ]);
+    expect(await generations()).toEqual([7, 7]);
+    const refused = key!.replace("outgoing/", "refused/");
+    expect((await store.get(refused))?.body).toBe(generationMessages(unit, 5)[0]!.body);
+    expect((await store.get(`${refused}.reason`))?.body).toMatch(/generation 5 came after generation 7/);
+    expect(await store.list("outgoing/")).toEqual([]);
+  });
+
+  test("the 20 newest are kept as spooled", async () => {
+    for (let generation = 1; generation <= 23; generation += 1) {
+      await put(generation);
+      await deliver();
+    }
+    const kept = (await store.list("spooled/")).map((key) => Number(key.split("/").at(-1)!.slice(0, 10)));
+    expect([...new Set(kept)]).toEqual(Array.from({ length: 20 }, (_, index) => index + 4));
+  });
+});
+
+describe("while ssmsend holds an older message", () => {
+  test("the new generation and all after it wait; then the newest goes", async () => {
+    await put(1);
+    await deliver();
+    const [first] = await at(queue, (open) => open.list());
+    await dirqTool("lock", root, first!.name);
+    await put(2, ["atlas", "cms"]);
+    await put(3, ["atlas"]);
+    const { rows, reasons } = await deliver();
+    expect(rows.map(([, , status]) => status)).toEqual(["waiting", "waiting", "waiting", "waiting"]);
+    expect(reasons[0]).toContain(first!.name);
+    expect(await generations()).toEqual([1, 1]);
+    await dirqTool("send", root, first!.name);
+    expect((await deliver()).rows.map(([, , status]) => status)).toEqual([
+      "delivered",
+      "delivered",
+      "waiting",
+      "waiting",
+    ]);
+    expect(await generations()).toEqual([2, 2]);
+  });
+
+  test("another unit's messages go on", async () => {
+    const name = await foreign(summaryBody(unit, 0));
+    await dirqTool("lock", root, name);
+    const other: Unit = { ...unit, site: "Zzz" };
+    await put(1);
+    await putGeneration(store, other, 1, generationMessages(other, 1), NOW);
+    expect((await deliver()).rows.map(([, , status]) => status)).toEqual([
+      "waiting",
+      "waiting",
+      "delivered",
+      "delivered",
+    ]);
+  });
+});
+
+describe("files that gridmeter did not write", () => {
+  test("with the same keys are replaced if the new ones cover all of them", async () => {
+    await foreign(summaryBody(unit, 0, ["cms"]));
+    await put(1, ["atlas", "cms"]);
+    await deliver();
+    expect(await generations()).toEqual([1, 1]);
+  });
+
+  test("with further keys must be sent first", async () => {
+    const name = await foreign(summaryBody(unit, 0, ["atlas", "lhcb"]));
+    await put(1);
+    const { rows, reasons } = await deliver();
+    expect(rows.map(([, , status]) => status)).toEqual(["waiting", "waiting"]);
+    expect(reasons[0]).toContain(name);
+    expect(reasons[0]).toContain("lhcb");
+    expect(await generations()).toEqual([0]);
+  });
+
+  test("with the very text are the message: nothing to add", async () => {
+    await foreign(summaryBody(unit, 1));
+    await put(1);
+    expect((await deliver()).rows).toEqual([
+      [1, "summary", "already_there"],
+      [1, "sync", "delivered"],
+    ]);
+    expect(await generations()).toEqual([1, 1]);
+  });
+
+  test("that are no APEL messages are left alone and reported once", async () => {
+    const name = await foreign("hello\n");
+    await put(1);
+    const warnings: string[] = [];
+    await deliver({ warn: (text) => warnings.push(text) });
+    expect(warnings).toEqual([expect.stringContaining(name)]);
+    expect(await queued()).toContain("hello\n");
+    expect(await queued()).toHaveLength(3);
+  });
+});
+
+test("individual messages replace nothing and are never too old", async () => {
+  const job = (localJobId: string) => {
+    const { wallDuration, cpuDuration, site, submitHost, vo, infrastructureType, serviceLevel } = individualOf();
+    const times = { startTime: 1_736_000_000, endTime: 1_736_003_600 };
+    const record = { wallDuration, cpuDuration, site, submitHost, vo, infrastructureType, serviceLevel, ...times };
+    return writeMessages(
+      [{ kind: "individual", machineName: "pod", localJobId, processors: 1, nodeCount: 1, ...record }],
+      "individual-0.3",
+      NOW,
+    );
+  };
+  await putGeneration(store, unit, 5, job("b"), NOW);
+  await deliver();
+  await putGeneration(store, unit, 4, job("a"), NOW);
+  await putGeneration(store, unit, 6, job("c"), NOW);
+  expect((await deliver()).rows.map(([, , status]) => status)).toEqual(["delivered", "delivered"]);
+  const ids = (await queued()).map((body) => /LocalJobId: (.)/.exec(body)?.[1]);
+  expect(ids).toEqual(["b", "a", "c"]);
+});
+
+function individualOf() {
+  return {
+    site: unit.site,
+    submitHost: unit.submitHost,
+    vo: "atlas",
+    infrastructureType: "grid",
+    wallDuration: 3600,
+    cpuDuration: 3600,
+    serviceLevel: { type: "si2k", value: 2500 } as const,
+  };
+}
+
+describe("damaged objects", () => {
+  test("a text that its key's hash does not fit is refused; the rest goes on", async () => {
+    const [key] = await put(1);
+    await store.put(key!, summaryBody(unit, 9));
+    expect((await deliver()).rows).toEqual([
+      [1, "summary", "refused"],
+      [1, "sync", "delivered"],
+    ]);
+    const reason = await store.get(`${key!.replace("outgoing/", "refused/")}.reason`);
+    expect(reason?.body).toContain("hash");
+  });
+
+  test("a refused generation supersedes nothing", async () => {
+    await put(1);
+    for (const key of await put(2)) await store.put(key, "damaged");
+    const { rows } = await deliver();
+    expect(rows.filter(([generation]) => generation === 1).map(([, , status]) => status)).toEqual([
+      "delivered",
+      "delivered",
+    ]);
+    expect(await generations()).toEqual([1, 1]);
+  });
+
+  test("a text that breaks APEL's rules is refused", async () => {
+    await putGeneration(store, unit, 1, generationMessages(unit, 1), NOW);
+    const early = Date.UTC(2024, 11, 31) / 1000;
+    const { rows, reasons } = await deliver({ now: early });
+    expect(rows.map(([, , status]) => status)).toEqual(["refused", "refused"]);
+    expect(reasons[0]).toContain("month-in-future");
+  });
+
+  test("a key that gridmeter does not make is refused", async () => {
+    await store.put("outgoing/strange", "text");
+    const reports = await deliverAll(store, queue, { now: NOW });
+    expect(reports).toEqual([
+      { messages: [{ key: "outgoing/strange", status: "refused", reason: "its key is none that gridmeter makes" }] },
+    ]);
+    expect((await store.get("refused/strange"))?.body).toBe("text");
+    expect(await store.list("outgoing/")).toEqual([]);
+  });
+});
+
+test("another gridmeter at the queue: all waits", async () => {
+  await put(1);
+  await at(queue, async () => {
+    const reports = await deliverAll(store, new DirqQueue(root, 50), { now: NOW });
+    expect(reports[0]!.messages.map(({ status }) => status)).toEqual(["waiting", "waiting"]);
+  });
+  expect(await store.list("outgoing/")).toHaveLength(2);
+});
+
+describe("stopped at any step, and run again", () => {
+  /** Lets `steps` calls pass, then fails all: as a kill between two calls would leave things. */
+  function stopping(steps: number): { store: ObjectStore; queue: MessageQueue; stopped: () => boolean } {
+    let left = steps;
+    const step = <T>(call: () => Promise<T>): Promise<T> => {
+      left -= 1;
+      return left < 0 ? Promise.reject(new Error("stopped")) : call();
+    };
+    return {
+      store: {
+        get: (key) => step(() => store.get(key)),
+        put: (...args) => step(() => store.put(...args)),
+        list: (prefix) => step(() => store.list(prefix)),
+        remove: (key) => step(() => store.remove(key)),
+      },
+      queue: {
+        place: queue.place,
+        exclusively: (work) =>
+          queue.exclusively((open) =>
+            work({
+              list: () => step(() => open.list()),
+              replace: (older, bodies) => step(() => open.replace(older, bodies)),
+            }),
+          ),
+      },
+      stopped: () => left < 0,
+    };
+  }
+
+  test("the newest generation is in the queue, once, and nothing older", async () => {
+    let generation = 1;
+    let steps = 0;
+    for (let finished = false; !finished; steps += 1) {
+      const halted = stopping(steps);
+      await put(generation);
+      await put(generation + 1);
+      await deliverAll(halted.store, halted.queue, { now: NOW }).catch(() => undefined);
+      finished = !halted.stopped();
+      await put(generation + 2);
+      await deliver();
+      expect(await generations()).toEqual([generation + 2, generation + 2]);
+      expect(await store.list("outgoing/")).toEqual([]);
+      expect(await store.list("refused/")).toEqual([]);
+      generation += 3;
+    }
+    expect(steps).toBeGreaterThan(15);
+  });
+
+  test("a message that was delivered and not yet moved is not sent again as new", async () => {
+    const keys = await put(1);
+    await deliver();
+    await put(2);
+    await deliver();
+    await store.put(keys[0]!, generationMessages(unit, 1)[0]!.body);
+    expect((await deliver()).rows).toEqual([[1, "summary", "already_there"]]);
+    expect(await generations()).toEqual([2, 2]);
+    expect(await store.list("outgoing/")).toEqual([]);
+  });
+});
