@@ -85,8 +85,7 @@ export async function countTenant(
   let watched = watchWindow(needed, tenant.settle, now, WATCH_DAYS);
   try {
     seen = watched === undefined ? [] : await ports.monitoring.seen(watched);
-    const last = needed.at(-1);
-    if (watched !== undefined && last !== undefined && !observe(last, seen, watched, tenant.settle, now).settled) {
+    if (watched !== undefined && observe(needed.slice(-1), seen, watched, tenant.settle, now)[0]?.settled === false) {
       const whole = watchWindow(needed, tenant.settle, now, Number.MAX_SAFE_INTEGER) ?? watched;
       if (whole.to > watched.to) seen = await ports.monitoring.seen(whole);
       watched = whole;
@@ -104,8 +103,7 @@ export async function countTenant(
   }
   const window = watched;
   const open = plans.map((plan): Open => {
-    const observed =
-      window === undefined ? [] : plan.needed.map((day) => observe(day, seen, window, tenant.settle, now));
+    const observed = window === undefined ? [] : observe(plan.needed, seen, window, tenant.settle, now);
     return { plan, observed: new Map(observed.map((each) => [each.day, each])), fresh: new Map() };
   });
   const knownJobs = plans.some((plan) => [...plan.known.values()].some((day) => day.groups.length > 0));

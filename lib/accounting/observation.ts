@@ -33,26 +33,47 @@ export function findGaps(seen: readonly number[], window: Window): readonly Wind
 }
 
 /**
- * Judges one day by the cells in which monitoring was seen. Settled means: kube-state-metrics was *observed* for `settle`
+ * Judges days by the cells in which monitoring was seen. Settled means: kube-state-metrics was *observed* for `settle`
  * seconds after the day's end, so an outage at midnight moves the moment and loses no job.
- * @param watched the stretch that was asked for evidence; it holds the day and goes on past its end
+ * @param watched the stretch that was asked for evidence; it holds the days and goes on past their ends
  */
 export function observe(
-  day: string,
+  days: readonly string[],
   seen: readonly number[],
   watched: Window,
+  settle: number,
+  now: number,
+): readonly Observation[] {
+  const gaps = findGaps(seen, watched);
+  return days.map((day) => observeDay(day, seen, gaps, settle, now));
+}
+
+function observeDay(
+  day: string,
+  seen: readonly number[],
+  allGaps: readonly Window[],
   settle: number,
   now: number,
 ): Observation {
   const from = startOf(day);
   const end = endOfDay(day);
   const clip = (gap: Window): Window => ({ from: Math.max(gap.from, from), to: Math.min(gap.to, end) });
-  const gaps = findGaps(seen, watched)
-    .map(clip)
-    .filter((gap) => gap.to > gap.from);
-  const unseen = end <= now && !seen.some((cellEnd) => cellEnd > from && cellEnd <= end);
-  const enough = seen.filter((cellEnd) => cellEnd > end)[Math.max(0, Math.ceil(settle / CELL) - 1)];
+  const gaps = allGaps.map(clip).filter((gap) => gap.to > gap.from);
+  const unseen = end <= now && (seen[firstAfter(seen, from)] ?? Infinity) > end;
+  const enough = seen[firstAfter(seen, end) + Math.max(0, Math.ceil(settle / CELL) - 1)];
   const moment = enough === undefined ? undefined : Math.max(enough, gaps.length > 0 ? end + SETTLE_AFTER_GAP : 0);
   const settled = moment !== undefined && moment <= now;
   return { day, gaps, unseen, settled, until: settled ? moment : now };
+}
+
+/** Index of the first cell that ends after the moment. A year has a hundred thousand cells, so it is searched by halves. */
+function firstAfter(seen: readonly number[], moment: number): number {
+  let low = 0;
+  let high = seen.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((seen[middle] ?? Infinity) > moment) high = middle;
+    else low = middle + 1;
+  }
+  return low;
 }
