@@ -1,5 +1,4 @@
 import { GridmeterError } from "../errors.ts";
-import type { ObjectStore } from "../store/object-store.ts";
 import type { CountedMonth } from "./count.ts";
 import { decide } from "./decide.ts";
 import type { DecideOptions, Decision, Want } from "./decide.ts";
@@ -8,7 +7,7 @@ import type { GuardReport, Move } from "./guard.ts";
 import { individualWant } from "./individual.ts";
 import type { Damage } from "./ledger.ts";
 import { conflictError, openState, publish } from "./publish.ts";
-import type { Published } from "./publish.ts";
+import type { Published, Stores } from "./publish.ts";
 import { isIndividual, monthlyRecords } from "./records.ts";
 import { readStates, sourceOf } from "./state.ts";
 import type { Figure, UnitState } from "./state.ts";
@@ -33,6 +32,8 @@ export type UnitOutcome = {
 export type PublishOptions = Omit<DecideOptions, "open"> & {
   readonly open: (month: string) => boolean;
   readonly damaged: (damage: Damage) => void;
+  /** only the units of these tenants are published, and those that a moved tenant ties to them; all if absent */
+  readonly only?: readonly string[];
 };
 
 type Held = { readonly state: UnitState; readonly version: string | undefined };
@@ -96,14 +97,14 @@ function wantOf(unit: Unit, months: readonly CountedMonth[], state: UnitState): 
  * submit host must leave one unit and appear in the other, both or neither; units that lose go first.
  */
 export async function publishMonth(
-  store: ObjectStore,
+  stores: Stores,
   month: string,
   counted: readonly CountedMonth[],
   options: PublishOptions,
 ): Promise<readonly UnitOutcome[]> {
   const outcomes = new Map<string, UnitOutcome>();
   for (let attempt = 0; attempt < TRIES; attempt += 1) {
-    const { cases, moves } = await decideMonth(store, month, counted, options);
+    const { cases, moves } = await decideMonth(stores, month, counted, options);
     let conflict = false;
     for (const each of cases) {
       const key = unitKey(each.unit);
@@ -111,7 +112,7 @@ export async function publishMonth(
       const held = moves.find(
         ({ from, to }) => unitKey(to) === key && outcomes.get(unitKey(from))?.status === "failed",
       );
-      const outcome = await settle(store, held === undefined ? each : refusedMove(each, held), options.now);
+      const outcome = await settle(stores, held === undefined ? each : refusedMove(each, held), options.now);
       conflict ||= outcome === undefined;
       outcomes.set(key, outcome ?? { ...about(each), status: "failed", error: conflictError(each.unit, TRIES) });
     }
@@ -121,13 +122,13 @@ export async function publishMonth(
 }
 
 async function decideMonth(
-  store: ObjectStore,
+  stores: Stores,
   month: string,
   counted: readonly CountedMonth[],
   options: PublishOptions,
 ): Promise<{ readonly cases: readonly Case[]; readonly moves: readonly Move[] }> {
   const current = (tenant: Tenant): Unit => ({ site: tenant.site, submitHost: tenant.submitHost, month });
-  const states = await readStates(store, month, options.damaged);
+  const states = await readStates(stores.store, month, options.damaged);
   const report = guard(
     states.map(({ state }) => state),
     counted.map((each) => ({ tenant: each.tenant, figures: each.error === undefined ? figuresOf(each) : undefined })),
@@ -135,16 +136,37 @@ async function decideMonth(
   );
   const units = new Map<string, Unit>();
   for (const unit of [...report.left, ...counted.map(({ tenant }) => current(tenant))]) units.set(unitKey(unit), unit);
+  const chosen = options.only === undefined ? undefined : chosenUnits(counted, options.only, current, report);
+  for (const key of units.keys()) if (chosen?.has(key) === false) units.delete(key);
   const cases: Case[] = [];
   for (const [key, unit] of units) {
     const months = counted.filter(({ tenant }) => unitKey(current(tenant)) === key);
     // The very state the guard compared with, so that compare-and-set notices whatever came in between.
     const held =
       states.find(({ state }) => unitKey(state.unit) === key) ??
-      (await openState(store, unit, options.now, options.damaged));
+      (await openState(stores, unit, options.now, options.damaged));
     cases.push({ unit, months, held, decision: decideUnit(unit, months, held.state, report, options) });
   }
   return { cases: inOrder(coupled(cases, report), report), moves: report.moves };
+}
+
+/** The units of the chosen tenants and all that moved tenants tie to them. */
+function chosenUnits(
+  counted: readonly CountedMonth[],
+  only: readonly string[],
+  current: (tenant: Tenant) => Unit,
+  report: GuardReport,
+): ReadonlySet<string> {
+  const chosen = new Set(
+    counted.filter(({ tenant }) => only.includes(tenant.name)).map(({ tenant }) => unitKey(current(tenant))),
+  );
+  for (let before = -1; before !== chosen.size;) {
+    before = chosen.size;
+    for (const { from, to } of report.moves) {
+      if (chosen.has(unitKey(from)) || chosen.has(unitKey(to))) chosen.add(unitKey(from)).add(unitKey(to));
+    }
+  }
+  return chosen;
 }
 
 function decideUnit(
@@ -211,7 +233,7 @@ const about = (each: Case): Pick<UnitOutcome, "unit" | "tenants"> => ({
   tenants: each.months.map(({ tenant }) => tenant.name),
 });
 
-async function settle(store: ObjectStore, each: Case, now: number): Promise<UnitOutcome | undefined> {
+async function settle(stores: Stores, each: Case, now: number): Promise<UnitOutcome | undefined> {
   const { decision } = each;
   switch (decision.action) {
     case "empty":
@@ -226,7 +248,7 @@ async function settle(store: ObjectStore, each: Case, now: number): Promise<Unit
     case "publish": {
       let published: Published | undefined;
       try {
-        published = await publish(store, decision, each.held, now);
+        published = await publish(stores, decision, each.held, now);
       } catch (error) {
         return { ...about(each), status: "failed", error };
       }

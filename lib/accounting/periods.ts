@@ -10,9 +10,12 @@ export type Period = {
   readonly days: readonly string[];
 };
 
-/** What a run covers: `auto` the previous and the current month, `gap` the whole months that the given time touches. */
+/**
+ * What a run covers: `auto` the previous and the current month (or, with `month`, that one of them), `gap` the whole months
+ * that the given time touches.
+ */
 export type Request =
-  | { readonly mode: "auto" }
+  | { readonly mode: "auto"; readonly month?: string }
   | { readonly mode: "gap"; readonly start: number; readonly end: number };
 
 function period(month: string, now: number): Period {
@@ -32,7 +35,7 @@ export function periods(request: Request, now: number): readonly Period[] {
   const current = monthOf(now);
   if (request.mode === "auto") {
     const months = [period(addMonths(current, -1), now), period(current, now)];
-    return months.filter((month) => month.days.length > 0);
+    return months.filter(({ month, days }) => days.length > 0 && (request.month ?? month) === month);
   }
   const { start, end } = request;
   const show = `from ${showTime(start)} to ${showTime(end)}`;

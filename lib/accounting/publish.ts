@@ -16,27 +16,31 @@ const blank = (unit: Unit): UnitState => ({ unit, generation: 0, pins: [], known
  * given twice and rows that were published are still known.
  */
 export async function openState(
-  store: ObjectStore,
+  { store, outbox }: Stores,
   unit: Unit,
   now: number,
   damaged: (damage: Damage) => void,
 ): Promise<{ state: UnitState; version: string | undefined }> {
   const held = await readState(store, unit, damaged);
   if (held?.state !== undefined) return { state: held.state, version: held.version };
-  return { state: await recover(store, unit, now), version: held?.version };
+  return { state: await recover(outbox, unit, now), version: held?.version };
 }
 
-async function recover(store: ObjectStore, unit: Unit, now: number): Promise<UnitState> {
-  const generations = await listGenerations(store, unit);
+async function recover(outbox: ObjectStore, unit: Unit, now: number): Promise<UnitState> {
+  const generations = await listGenerations(outbox, unit);
   const generation = Math.max(0, ...generations.keys());
   const known: MonthlyRecord[] = [];
-  for (const key of generations.get(generation) ?? []) {
-    const object = await store.get(key);
+  // All that is kept and not the newest only: a hand-written generation does not hold the whole unit.
+  for (const key of [...generations.values()].flat()) {
+    const object = await outbox.get(key);
     const records = object === undefined ? [] : readMessage(object.body, now);
     known.push(...records.filter((record) => record.kind === "summary" || record.kind === "normalised"));
   }
   return { ...blank(unit), generation, known };
 }
+
+/** Where a unit's state lives, and where its messages go. */
+export type Stores = { readonly store: ObjectStore; readonly outbox: ObjectStore };
 
 export type Published = { readonly generation: number; readonly keys: readonly string[] };
 
@@ -48,7 +52,7 @@ export type Published = { readonly generation: number; readonly keys: readonly s
  * @throws message_invalid, store_failed
  */
 export async function publish(
-  store: ObjectStore,
+  { store, outbox }: Stores,
   decision: Extract<Decision, { action: "publish" }>,
   held: { readonly state: UnitState; readonly version: string | undefined },
   now: number,
@@ -58,7 +62,7 @@ export async function publish(
   const publication = { ...decision.publication, generation };
   const reserved: UnitState = { ...held.state, generation, pending: publication };
   if ((await writeState(store, reserved, held.version)) === "conflict") return undefined;
-  const keys = await putGeneration(store, unit, generation, decision.messages, now);
+  const keys = await putGeneration(outbox, unit, generation, decision.messages, now);
   await confirm(store, unit, generation);
   return { generation, keys };
 }

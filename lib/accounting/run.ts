@@ -20,14 +20,17 @@ import type { Tenant } from "./tenant.ts";
 const TENANTS_AT_ONCE = 2;
 
 export type RunPorts = {
+  /** ledger and state */
   readonly store: ObjectStore;
+  /** outgoing messages; the same as `store` unless they go elsewhere */
+  readonly outbox?: ObjectStore;
   readonly monitoring: (tenant: Tenant) => Monitoring;
 };
 
 export type RunOptions = {
   readonly now: number;
   readonly request: Request;
-  /** --tenant: only these are counted; the others' figures come from the ledger */
+  /** --tenant: only these are counted, and only their units published; the others' figures come from the ledger */
   readonly only?: readonly string[];
   readonly recount: boolean;
   readonly force: boolean;
@@ -97,12 +100,13 @@ export async function runAccounting(
     const counted = counts.flatMap(({ count }) => count.months.filter((month) => month.period.month === period.month));
     const units = interrupted
       ? []
-      : await publishMonth(ports.store, period.month, counted, {
+      : await publishMonth({ store: ports.store, outbox: ports.outbox ?? ports.store }, period.month, counted, {
           now,
           force: options.force,
           allowDecrease: options.allowDecrease,
           open: (month) => auto && isOpen(month, now),
           damaged: note,
+          ...(options.only === undefined ? {} : { only: options.only }),
         });
     results.push({ period, counted, units });
   }
