@@ -1,25 +1,14 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CELL } from "../../lib/accounting/ports.ts";
 import type { Fact, Monitoring, Row, Window } from "../../lib/accounting/ports.ts";
 import type { Selection } from "../../lib/accounting/tenant.ts";
 import { createClient } from "../../lib/prometheus/connection.ts";
 import { createMonitoring } from "../../lib/prometheus/monitoring.ts";
-import {
-  KIND_NAMES,
-  kindsCluster,
-  MIXED,
-  namespaceOf,
-  Random,
-  simulate,
-  writeOpenMetrics,
-} from "../simulator/index.ts";
+import { KIND_NAMES, kindsCluster, MIXED, namespaceOf, Random, simulate } from "../simulator/index.ts";
 import type { Series } from "../simulator/index.ts";
 import { MemoryMonitoring } from "../support/memory-monitoring.ts";
-import { startPrometheus } from "../support/prometheus-server.ts";
 import type { PrometheusServer } from "../support/prometheus-server.ts";
+import { serveSeries } from "../support/serve-series.ts";
 
 const FACTS: readonly Fact[] = ["end", "start", "finished", "cores", "vo", "cpu", "memoryRequest", "memoryUsed"];
 const DAY = 86_400;
@@ -30,21 +19,10 @@ const series = simulate(cluster);
 let server: PrometheusServer;
 
 beforeAll(async () => {
-  server = await serve(series);
+  server = await serveSeries(series);
 }, 180_000);
 
 afterAll(() => server.stop());
-
-async function serve(all: readonly Series[]): Promise<PrometheusServer> {
-  const folder = await mkdtemp(join(tmpdir(), "gridmeter-kinds-"));
-  try {
-    const file = join(folder, "kinds.om");
-    await writeOpenMetrics(all, file);
-    return await startPrometheus({ openmetrics: file });
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
-}
 
 /** Both answer for the same tenant. */
 function both(
@@ -136,7 +114,7 @@ describe("the in-memory monitoring answers as the real Prometheus does", () => {
   test("with labels renamed to exported_*, with the prefix and without it", async () => {
     const plain = kindsCluster({ kinds: ["native-sidecar"], scrapeInterval: 300 });
     const renamed = simulate({ ...plain, stacks: plain.stacks.map((stack) => ({ ...stack, exported: true })) });
-    const other = await serve(renamed);
+    const other = await serveSeries(renamed);
     try {
       const window = { from: plain.from, to: plain.to };
       for (const labelPrefix of ["exported_", ""]) {
