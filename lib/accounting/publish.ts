@@ -1,4 +1,5 @@
 import { readMessage } from "../apel/from-fields.ts";
+import { apelKey } from "../apel/keys.ts";
 import { GridmeterError } from "../errors.ts";
 import { listGenerations, putGeneration } from "../outbox/outgoing.ts";
 import type { ObjectStore } from "../store/object-store.ts";
@@ -29,14 +30,16 @@ export async function openState(
 async function recover(outbox: ObjectStore, unit: Unit, now: number): Promise<UnitState> {
   const generations = await listGenerations(outbox, unit);
   const generation = Math.max(0, ...generations.keys());
-  const known: MonthlyRecord[] = [];
+  const known = new Map<string, MonthlyRecord>();
   // All that is kept and not the newest only: a hand-written generation does not hold the whole unit.
   for (const key of [...generations.values()].flat()) {
     const object = await outbox.get(key);
     const records = object === undefined ? [] : readMessage(object.body, now);
-    known.push(...records.filter((record) => record.kind === "summary" || record.kind === "normalised"));
+    for (const record of records) {
+      if (record.kind === "summary" || record.kind === "normalised") known.set(apelKey(record), record);
+    }
   }
-  return { ...blank(unit), generation, known };
+  return { ...blank(unit), generation, known: [...known.values()] };
 }
 
 /** Where a unit's state lives, and where its messages go. */

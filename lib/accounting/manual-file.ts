@@ -1,0 +1,152 @@
+import { createHash } from "node:crypto";
+import { MAX_BYTES } from "../apel/check.ts";
+import { onlyForGratia, recordProblems } from "../apel/check-record.ts";
+import { fromFields } from "../apel/from-fields.ts";
+import { apelKey } from "../apel/keys.ts";
+import { parseMessage } from "../apel/parse.ts";
+import type { ParsedMessage, ParsedRecord } from "../apel/parse.ts";
+import { quote } from "../apel/problem.ts";
+import type { Problem } from "../apel/problem.ts";
+import type { ApelRecord } from "../apel/records.ts";
+import { isNull } from "../apel/text.ts";
+import { unitOf } from "../apel/unit.ts";
+import { GridmeterError } from "../errors.ts";
+import type { Unit } from "./tenant.ts";
+
+/** A hand-written record that breaks no rule. */
+export type ManualRecord = {
+  /** its first line in the file, from 1 */
+  readonly line: number;
+  readonly unit: Unit;
+  readonly key: string;
+  readonly record: ApelRecord;
+  /** hash of its header and fields, whatever their order */
+  readonly content: string;
+  /** its lines as they go to APEL, the closing `%%` included */
+  readonly text: string;
+};
+
+/** A record that must not go, or the whole file if `line` is outside every record. */
+export type RefusedRecord = { readonly line: number; readonly problems: readonly Problem[] };
+
+/** Something that is sent nevertheless, but that somebody should know. */
+export type ManualWarning = {
+  readonly line: number;
+  readonly rule: "service-level-absent" | "submit-host-absent" | "replaces-nothing";
+  readonly reason: string;
+};
+
+export type ManualFile = {
+  readonly header: string;
+  /** hash of the file's content; line ends do not matter */
+  readonly hash: string;
+  readonly records: readonly ManualRecord[];
+  /** records that stand in the file before, word for word */
+  readonly repeated: readonly ManualRecord[];
+  readonly refused: readonly RefusedRecord[];
+  readonly warnings: readonly ManualWarning[];
+};
+
+const sha256 = (text: string): string => createHash("sha256").update(text).digest("hex");
+const byLine = (problems: readonly Problem[]): readonly Problem[] => problems.toSorted((a, b) => a.line - b.line);
+
+/**
+ * Takes a hand-written message apart and judges its records one by one (the server would reject all for one bad one).
+ * Where the framing is broken so that records cannot be told, the whole file is refused. Never throws.
+ * @param now epoch seconds; Infinity leaves out the rules about the future
+ */
+export function readManualFile(text: string, now: number): ManualFile {
+  const message = parseMessage(text);
+  const header = message.header ?? "";
+  const file = { header, hash: sha256(text.replaceAll("\r\n", "\n")) };
+  const owners = ownersOfLines(text, message.records);
+  const stray = [
+    ...message.problems.filter(({ line }) => owners[line - 1] === undefined),
+    ...laterHeaders(text, message),
+  ];
+  const [first] = byLine(stray);
+  if (first !== undefined) {
+    const refused = [{ line: first.line, problems: byLine(stray) }];
+    return { ...file, records: [], repeated: [], refused, warnings: [] };
+  }
+  const seen = new Map<string, ManualRecord>();
+  const repeated: ManualRecord[] = [];
+  const refused: RefusedRecord[] = [];
+  const warnings: ManualWarning[] = [];
+  for (const parsed of message.records) {
+    const framing = message.problems.filter(({ line }) => owners[line - 1] === parsed);
+    const judged = judge(parsed, header, [...framing, ...recordProblems(parsed, now)]);
+    if ("problems" in judged) {
+      refused.push(judged);
+      continue;
+    }
+    const before = seen.get(judged.key);
+    if (before === undefined) {
+      seen.set(judged.key, judged);
+      warnings.push(...warningsOf(parsed));
+    } else if (before.content === judged.content) {
+      repeated.push(judged);
+    } else {
+      const reason = `the record has the same APEL key as that of line ${before.line} and would replace it: ${quote(judged.key)}`;
+      refused.push({ line: judged.line, problems: [{ line: judged.line, rule: "record-duplicated", reason }] });
+    }
+  }
+  return { ...file, records: [...seen.values()], repeated, refused, warnings };
+}
+
+/** To which record each line of the text belongs, its `%%` included. */
+function ownersOfLines(text: string, records: readonly ParsedRecord[]): readonly (ParsedRecord | undefined)[] {
+  const starts = new Map(records.map((record) => [record.line, record]));
+  let open: ParsedRecord | undefined;
+  return text.split("\n").map((content, index) => {
+    const owner = starts.get(index + 1) ?? open;
+    open = content.trim() === "%%" ? undefined : owner;
+    return owner;
+  });
+}
+
+/** Two messages in one file: the second one's records would be read under the first one's header. */
+function laterHeaders(text: string, message: ParsedMessage): readonly Problem[] {
+  const headers = text
+    .split("\n")
+    .flatMap((line, index) => (/^\s*APEL-[a-z-]*message\s*:/i.test(line) ? [index + 1] : []));
+  return headers.slice(message.kind === undefined ? headers.length : 1).map((line) => ({
+    line,
+    rule: "key-unknown",
+    reason: "a second header; a file is one message, split it at this line",
+  }));
+}
+
+function judge(parsed: ParsedRecord, header: string, problems: readonly Problem[]): ManualRecord | RefusedRecord {
+  const { line } = parsed;
+  if (problems.length > 0) return { line, problems: byLine(problems) };
+  // The fields and not the typed record: it leaves some behind (Queue, FQAN, LocalUserId, InfrastructureDescription).
+  const lines = [...parsed.fields].map(([name, { value }]) => `${name}: ${value}`.trimEnd());
+  const text = [...lines, "%%", ""].join("\n");
+  if (header.length + 1 + text.length > MAX_BYTES) {
+    const reason = `the record has ${text.length} bytes, more than a message's ${MAX_BYTES}`;
+    return { line, problems: [{ line, rule: "too-large", reason }] };
+  }
+  try {
+    const record = fromFields(parsed);
+    const content = sha256([header, ...lines.toSorted()].join("\n"));
+    return { line, unit: unitOf(record), key: apelKey(record), record, content, text };
+  } catch (thrown) {
+    if (!(thrown instanceof GridmeterError)) throw thrown;
+    return { line, problems: [{ line, rule: "int64", reason: thrown.message }] };
+  }
+}
+
+function warningsOf(parsed: ParsedRecord): readonly ManualWarning[] {
+  const warnings: ManualWarning[] = [];
+  const { line } = parsed;
+  if (onlyForGratia(parsed)) {
+    const reason = "a job without a service level: only Gratia takes it, APEL rejects it";
+    warnings.push({ line, rule: "service-level-absent", reason });
+  }
+  if (isNull(parsed.fields.get("SubmitHost")?.value)) {
+    const reason = "no SubmitHost: the record counts beside those of every submit host, and holds up no automatic run";
+    warnings.push({ line, rule: "submit-host-absent", reason });
+  }
+  return warnings;
+}
