@@ -10,11 +10,11 @@ export type Window = { readonly from: number; readonly to: number };
  * - `vo`: the pod label that names the VO, in `text` (value 1); pods without the label have no row
  * - `cpu`: CPU seconds per container instance: `part` is cAdvisor's id, `uid` is taken out of it
  * - `memoryRequest`: sum over containers of the memory request, bytes
- * - `memoryUsed`: sum over containers of the measured maximum, bytes
+ * - `memoryUsed`: measured maximum of each container, bytes; `part` is the container's name
  */
 export type Fact = "end" | "start" | "finished" | "cores" | "vo" | "cpu" | "memoryRequest" | "memoryUsed";
 
-/** One pod's value. `part` tells rows of one uid apart where a pod has several (`cpu` only). */
+/** One pod's value. `part` tells rows of one uid apart where a pod has several (`cpu` and `memoryUsed`). */
 export type Row = {
   readonly uid: string;
   readonly pod: string;

@@ -51,12 +51,20 @@ export function factQuery(fact: Fact, selection: Selection, window: Window, pref
   /** Sum over containers; a native sidecar is an init container that always restarts. Ordinary init containers do not add. */
   function requests(resource: "cpu" | "memory"): string {
     const by = [...pod, labels.container];
-    const wanted = [`resource="${resource}"`];
-    const containers = merged("last_over_time", "kube_pod_container_resource_requests", wanted, by);
-    const initial = merged("last_over_time", "kube_pod_init_container_resource_requests", wanted, by);
+    const containers = inForce("kube_pod_container_resource_requests");
+    const initial = inForce("kube_pod_init_container_resource_requests");
     const always = [`restart_policy="Always"`];
     const sidecars = merged("last_over_time", "kube_pod_init_container_info", always, by);
     return `sum by (${pod.join(",")}) (${containers} or (${initial} and on (${by.join(",")}) ${sidecars}))`;
+
+    // The copy without a node is from before scheduling: it ends there, and would keep a request that was lowered since.
+    function inForce(metric: string): string {
+      const node = `${selection.labelPrefix}node`;
+      const [scheduled, before] = [`${node}!=""`, `${node}=""`].map((matcher) =>
+        merged("last_over_time", metric, [`resource="${resource}"`, matcher], by),
+      );
+      return `(${scheduled ?? ""} or ${before ?? ""})`;
+    }
   }
 
   function measured(metric: string, by: readonly string[]): string {

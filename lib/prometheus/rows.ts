@@ -19,13 +19,14 @@ export function uidOfId(id: string): string | undefined {
   return systemd === undefined ? segment.slice("pod".length) : systemd.replaceAll("_", "-");
 }
 
-/** The samples of `factQuery(fact)` as rows, one a uid (`cpu`: one a uid and part). */
+/** The samples of `factQuery(fact)` as rows, one a uid (`cpu` and `memoryUsed`: one a uid and part). */
 export function rowsOf(fact: Fact, selection: Selection, samples: readonly Sample[]): readonly Row[] {
   switch (fact) {
     case "cpu":
       return merge(samples.flatMap((sample) => measuredRow(sample, selection, sample.labels["id"] ?? "")));
     case "memoryUsed":
-      return memoryRows(samples, selection);
+      // A restarted container has several ids: its maximum counts once, and the reader adds the containers up.
+      return merge(samples.flatMap((sample) => measuredRow(sample, selection, filled(sample, selection, "container"))));
     case "vo":
       return voRows(samples, selection);
     case "end":
@@ -55,18 +56,6 @@ function podRow(sample: Sample, selection: Selection): Row {
 function measuredRow(sample: Sample, selection: Selection, part: string): Row[] {
   const uid = uidOfId(sample.labels["id"] ?? "");
   return uid === undefined ? [] : [{ uid, pod: filled(sample, selection, "pod"), value: sample.value, part }];
-}
-
-/** A restarted container has several ids: its maximum counts once, then containers are added up. */
-function memoryRows(samples: readonly Sample[], selection: Selection): readonly Row[] {
-  const containers = merge(
-    samples.flatMap((sample) => measuredRow(sample, selection, filled(sample, selection, "container"))),
-  );
-  const pods = new Map<string, Row>();
-  for (const { uid, pod, value } of containers) {
-    pods.set(uid, { uid, pod, value: (pods.get(uid)?.value ?? 0) + value });
-  }
-  return [...pods.values()];
 }
 
 function filled(sample: Sample, { labelPrefix }: Selection, label: "pod" | "container"): string {

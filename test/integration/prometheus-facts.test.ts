@@ -98,6 +98,10 @@ function writeSamples(): void {
   put("kube_pod_container_resource_requests", { ...resized, container: "main", ...cpu }, (at) =>
     at < T0 + 1.5 * HOUR ? 4 : 1,
   );
+  // Lowered in place after scheduling: the copy from before, with no node, ended with the old request.
+  const lowered = { ...pod("resized", 35), container: "main", ...cpu };
+  put("kube_pod_container_resource_requests", { ...lowered, node: "" }, 4);
+  put("kube_pod_container_resource_requests", { ...lowered, node: "n1" }, (at) => (at < T0 + 1.5 * HOUR ? 4 : 1));
 
   phases(pod("phases", 6), "Succeeded");
   phases(pod("phases", 7), "Failed");
@@ -251,7 +255,7 @@ describe("facts about pods", () => {
   });
 
   it("takes the request in force at the end of a pod resized in place", async () => {
-    expect(await facts("cores", "resized")).toEqual([row(5, 1)]);
+    expect(await facts("cores", "resized")).toEqual([row(5, 1), row(35, 1)]);
   });
 
   it("finished is 1 for Succeeded and Failed, and 0 for a pod that was seen with neither", async () => {
@@ -317,8 +321,12 @@ describe("facts from cAdvisor", () => {
     ]);
   });
 
-  it("adds the maxima of the containers' memory, a restarted one once", async () => {
-    expect(await facts("memoryUsed", "cadvisor")).toEqual([row(50, 950)]);
+  it("has the maximum of each container's memory, a restarted one once", async () => {
+    const parts = await facts("memoryUsed", "cadvisor");
+    expect(parts.map((part) => [part.uid, part.value])).toEqual(
+      expect.arrayContaining([[uid(50), expect.any(Number)]]),
+    );
+    expect(parts.reduce((sum, part) => sum + part.value, 0)).toBe(950);
   });
 
   it("by uid prefix, also past the first dash under systemd", async () => {

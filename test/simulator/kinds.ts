@@ -191,8 +191,8 @@ export const KINDS = {
       return place.job({ start, end: end + 2 * HOUR, containers: [{ ...ONE_CORE, runs }] });
     }),
 
-  // Upwards only: copies that ended (node="", an old instance) are merged by max, so a request that was lowered in place
-  // still counts as it was. accounting-rules: "copies of a series merged by max".
+  // Upwards only: copies of another instance or stack that ended are merged by max, so a request that was lowered in place
+  // while kube-state-metrics was redeployed still counts as it was. accounting-rules: "copies of a series merged by max".
   resized: (place) =>
     place.inside(1).map(({ start, end }) => {
       const resized = { at: start + 600, milliCores: place.random.pick([1500, 2000]) };

@@ -41,7 +41,7 @@ export class Facts {
       }
       case "memoryUsed": {
         const series = this.#measured("container_memory_working_set_bytes");
-        return this.#totals(series, maxIn, window, (one) => this.#label(one, "container"));
+        return this.#parts(series, maxIn, window, (one) => this.#label(one, "container"));
       }
     }
   }
@@ -78,9 +78,12 @@ export class Facts {
         .map(key),
     );
     const sidecars = this.#family("kube_pod_init_container_resource_requests").filter((one) => always.has(key(one)));
-    return [...this.#family("kube_pod_container_resource_requests"), ...sidecars].filter(
-      (one) => one.labels["resource"] === resource,
+    const wanted = [...this.#family("kube_pod_container_resource_requests"), ...sidecars].filter(
+      (one) => one.labels["resource"] === resource && lastIn(one, from, to) !== undefined,
     );
+    const node = (one: Series): string => one.labels[`${this.#labelPrefix}node`] ?? "";
+    const scheduled = new Set(wanted.filter((one) => node(one) !== "").map(key));
+    return wanted.filter((one) => node(one) !== "" || !scheduled.has(key(one)));
   }
 
   #vo({ from, to }: Window): Row[] {
