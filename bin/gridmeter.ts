@@ -5,9 +5,9 @@ import { manual } from "./commands/manual.ts";
 import { report, several } from "./commands/options.ts";
 import { plan } from "./commands/plan.ts";
 
-declare const GRIDMETER_VERSION: string | undefined;
+declare const __GRIDMETER_VERSION__: string | undefined;
 
-const version = typeof GRIDMETER_VERSION === "undefined" ? "development" : GRIDMETER_VERSION;
+const version = typeof __GRIDMETER_VERSION__ === "undefined" ? "development" : __GRIDMETER_VERSION__;
 
 /** Runs a command and ends with its exit code: 0 done, 1 unexpected, 2 usage or configuration, 3 refused, 4 Prometheus or store failed. */
 async function run(command: () => Promise<number>, json: boolean | undefined): Promise<void> {

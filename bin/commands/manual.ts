@@ -1,1 +1,103 @@
-export async function manual(_f: readonly string[], _o: unknown): Promise<number> { return 2; }
+import { readFile } from "node:fs/promises";
+import { refusalError, submitManual } from "../../lib/accounting/manual.ts";
+import type { ManualInput, ManualReport } from "../../lib/accounting/manual.ts";
+import { unpin } from "../../lib/accounting/manual-unpin.ts";
+import type { UnpinReport, UnpinTarget } from "../../lib/accounting/manual-unpin.ts";
+import type { Damage } from "../../lib/accounting/ledger.ts";
+import { errorSummary } from "../../lib/accounting/summary.ts";
+import { problemText } from "../../lib/apel/problem.ts";
+import { DEFAULT_LEDGER, DEFAULT_OUTPUT } from "../../lib/config/destination.ts";
+import { GridmeterError, errorText } from "../../lib/errors.ts";
+import { deliverAll } from "../../lib/spool/deliver.ts";
+import { openLedger, openQueue } from "../../lib/wiring/places.ts";
+import { tellDelivery } from "../show/run.ts";
+import { nowInSeconds, say } from "./options.ts";
+
+export type ManualOptions = {
+  readonly output?: string | undefined;
+  readonly ledger?: string | undefined;
+  readonly unpin?: boolean | undefined;
+  readonly site?: string | undefined;
+  readonly submitHost?: string | undefined;
+  readonly month?: string | undefined;
+  readonly json?: boolean | undefined;
+};
+
+const usage = (text: string): GridmeterError =>
+  new GridmeterError("usage", `${text} Nothing was sent and no pin was lifted.`);
+
+async function inputs(files: readonly string[]): Promise<readonly ManualInput[]> {
+  return Promise.all(
+    files.map(async (name) => {
+      try {
+        return { name, text: await readFile(name, "utf8") };
+      } catch (error) {
+        throw usage(`The file ${JSON.stringify(name)} cannot be read (${errorText(error)}).`);
+      }
+    }),
+  );
+}
+
+const damaged = ({ key, setAside, what }: Damage): void =>
+  say(`${key} was damaged (${what}); it is set aside as ${setAside} and made anew.`);
+
+/** `gridmeter manual`: sends hand-written records, or lifts their pins. Gives the exit code: 2 if a record was refused. */
+export async function manual(files: readonly string[], options: ManualOptions): Promise<number> {
+  const { store, remembers } = openLedger(options.ledger ?? DEFAULT_LEDGER, false);
+  if (!remembers) throw usage("Pins and what was sent are kept in the ledger, so --ledger none cannot be used here.");
+  if (options.unpin === true)
+    return lift(
+      await unpin(store, await target(files, options), { now: nowInSeconds(), damaged }),
+      options.json === true,
+    );
+  if (options.site !== undefined || options.submitHost !== undefined || options.month !== undefined)
+    throw usage("--site, --submit-host and --month go with --unpin.");
+  if (files.length === 0) throw usage("Name at least one file.");
+  const queue = openQueue(options.output ?? process.env["OUTPUT_PATH"] ?? DEFAULT_OUTPUT);
+  const now = nowInSeconds();
+  const report = await submitManual(store, await inputs(files), { now, damaged });
+  const delivery = await deliverAll(store, queue, { now, warn: say });
+  tellManual(report);
+  tellDelivery(delivery, queue.place, say);
+  const refusal = refusalError(report);
+  if (refusal !== undefined) say(`${refusal.code}: ${refusal.message}`);
+  const exitCode = refusal?.exit ?? 0;
+  if (options.json === true) {
+    const error = refusal === undefined ? null : errorSummary(refusal);
+    process.stdout.write(`${JSON.stringify({ ...report, queue: queue.place, delivery, error, exitCode })}\n`);
+  }
+  return exitCode;
+}
+
+function tellManual({ files }: ManualReport): void {
+  for (const { name, sent, alreadySent, refused, warnings } of files) {
+    say(`${name}: ${sent.length} records sent, ${alreadySent.length} sent before, ${refused.length} refused`);
+    for (const { line, reason } of warnings) say(`warning: ${name}:${line}: ${reason}`);
+    for (const { problems } of refused) say(`refused: ${name}: ${problemText(problems)}`);
+  }
+}
+
+async function target(files: readonly string[], { site, submitHost, month }: ManualOptions): Promise<UnpinTarget> {
+  if (files.length > 0) {
+    if (site !== undefined || submitHost !== undefined || month !== undefined)
+      throw usage("Give --unpin either files or a unit, not both.");
+    return { files: await inputs(files) };
+  }
+  if (site === undefined || submitHost === undefined || month === undefined)
+    throw usage("--unpin needs files, or --site, --submit-host and --month.");
+  if (!/^\d{4}-(0[1-9]|1[0-2])$/.test(month))
+    throw usage(`--month ${JSON.stringify(month)} is no month such as 2026-10.`);
+  return { unit: { site, submitHost, month } };
+}
+
+function lift(report: UnpinReport, json: boolean): number {
+  for (const { unit, lifted, left } of report.units) {
+    say(
+      `${unit.site} ${unit.submitHost} ${unit.month}: ${lifted.length} records are no longer pinned, ${left} still are`,
+    );
+  }
+  for (const name of report.nothing) say(`${name}: none of its records was pinned`);
+  if (report.units.length === 0 && report.nothing.length === 0) say("nothing was pinned");
+  if (json) process.stdout.write(`${JSON.stringify(report)}\n`);
+  return 0;
+}
