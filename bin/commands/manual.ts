@@ -55,7 +55,7 @@ export async function manual(files: readonly string[], options: ManualOptions): 
   if (files.length === 0) throw usage("Name at least one file.");
   const queue = openQueue(options.output ?? process.env["OUTPUT_PATH"] ?? DEFAULT_OUTPUT);
   const now = nowInSeconds();
-  const report = await submitManual(store, await inputs(files), { now, damaged });
+  const report = await submitManual({ store, outbox: store }, await inputs(files), { now, damaged });
   const delivery = await deliverAll(store, queue, { now, warn: say });
   tellManual(report);
   tellDelivery(delivery, queue.place, say);

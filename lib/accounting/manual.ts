@@ -25,8 +25,6 @@ export type ManualOptions = {
   /** epoch seconds */
   readonly now: number;
   readonly damaged?: (damage: Damage) => void;
-  /** where messages go, if not to the store that holds the state */
-  readonly outbox?: ObjectStore;
 };
 
 /** A record of a file: its first line, where it belongs and its APEL key. */
@@ -94,7 +92,7 @@ async function sendUnit(
   unit: Unit,
   file: ManualFile,
   records: readonly ManualRecord[],
-  { now, damaged = () => undefined, outbox = store }: ManualOptions,
+  { now, damaged = () => undefined }: ManualOptions,
 ): Promise<SentUnit> {
   for (let attempt = 0; attempt < MANUAL_TRIES; attempt += 1) {
     const { state, version } = await openState(stores, unit, now, damaged);
