@@ -59,8 +59,8 @@ export async function planMonth(
 }
 
 /** Runs of consecutive days, each at most PIECE_DAYS long. Never across months, so that one month's fault is not another's. */
-export function pieces(days: readonly string[]): readonly (readonly string[])[] {
-  const found: string[][] = [];
+export function pieces(days: readonly string[]): readonly (readonly [string, ...string[]])[] {
+  const found: [string, ...string[]][] = [];
   for (const day of days) {
     const open = found.at(-1);
     const last = open?.at(-1);

@@ -1,20 +1,17 @@
 import pLimit from "p-limit";
 import { GridmeterError, errorText } from "../errors.ts";
-import { askCpu, askMemory, askPods } from "./pods.ts";
-import type { PieceOfPods } from "./pods.ts";
+import { countPiece, isEmpty } from "./count-piece.ts";
 import { pieces, planMonth, watchWindow } from "./count-plan.ts";
 import type { MonthPlan, PlanOptions } from "./count-plan.ts";
 import type { Ledger } from "./ledger.ts";
 import { observe } from "./observation.ts";
 import type { Observation } from "./observation.ts";
 import type { Period } from "./periods.ts";
-import type { Monitoring, Window } from "./ports.ts";
-import { isIndividual } from "./records.ts";
+import type { Monitoring } from "./ports.ts";
+import type { Held, Scratch } from "./scratch.ts";
 import { checkNamespace, checkVoLabel } from "./sanity.ts";
 import type { Tenant } from "./tenant.ts";
-import { endOfDay, startOf } from "./time.ts";
-import { toDays } from "./usage.ts";
-import type { DayOfJobs, DayUsage, Details, Job } from "./usage.ts";
+import type { DayOfJobs, DayUsage, Job } from "./usage.ts";
 
 /** Pieces in flight at once per tenant; memory depends on the largest pieces, not on the month. */
 const PIECES_AT_ONCE = 2;
@@ -53,8 +50,12 @@ export type CountOptions = PlanOptions & {
   readonly allowIncomplete: boolean;
   /** asked before each piece: true ends the counting; what is settled is already stored */
   readonly stop?: () => boolean;
+  /** keeps what is counted for the next invocation of the same run */
+  readonly scratch?: Scratch;
   readonly progress?: (done: number, pieces: number) => void;
 };
+
+const NOTHING_OPEN: { to: number; notFinished: ReadonlyMap<string, number> } = { to: 0, notFinished: new Map() };
 
 const gapSeconds = (usage: DayUsage): number => usage.gaps.reduce((sum, gap) => sum + gap.to - gap.from, 0);
 
@@ -62,7 +63,7 @@ const gapSeconds = (usage: DayUsage): number => usage.gaps.reduce((sum, gap) => 
 type Open = {
   readonly plan: MonthPlan;
   readonly observed: ReadonlyMap<string, Observation>;
-  readonly fresh: Map<string, DayOfJobs>;
+  readonly fresh: Map<string, DayOfJobs & { readonly settled?: boolean }>;
   error?: unknown;
 };
 
@@ -78,9 +79,16 @@ export async function countTenant(
 ): Promise<TenantCount> {
   const { now } = options;
   const plans = await Promise.all(months.map((month) => planMonth(tenant, month, ports.ledger, options)));
-  const needed = plans.flatMap((plan) => plan.needed);
-  const noEnd = new Set<string>();
-  let latest: { to: number; notFinished: ReadonlyMap<string, number> } = { to: 0, notFinished: new Map() };
+  const held = new Map<string, Held>();
+  for (const { month } of months) {
+    const before = await options.scratch?.load(tenant, month);
+    if (before !== undefined) held.set(month, before);
+  }
+  const missing = (plan: MonthPlan): readonly string[] =>
+    plan.needed.filter((day) => held.get(plan.period.month)?.days.has(day) !== true);
+  const needed = plans.flatMap(missing);
+  const noEnd = new Set([...held.values()].flatMap((each) => [...each.noEnd]));
+  let latest = [...held.values()].map((each) => each.latest).reduce((a, b) => (b.to > a.to ? b : a), NOTHING_OPEN);
   let seen: readonly number[];
   let watched = watchWindow(needed, tenant.settle, now, WATCH_DAYS);
   try {
@@ -94,7 +102,12 @@ export async function countTenant(
     const failed = plans.map((plan) =>
       counted(
         tenant,
-        { plan, observed: new Map(), fresh: new Map(), ...(plan.needed.length > 0 ? { error } : {}) },
+        {
+          plan,
+          observed: new Map(),
+          fresh: new Map(held.get(plan.period.month)?.days),
+          ...(missing(plan).length > 0 ? { error } : {}),
+        },
         options,
         [],
       ),
@@ -103,8 +116,9 @@ export async function countTenant(
   }
   const window = watched;
   const open = plans.map((plan): Open => {
-    const observed = window === undefined ? [] : observe(plan.needed, seen, window, tenant.settle, now);
-    return { plan, observed: new Map(observed.map((each) => [each.day, each])), fresh: new Map() };
+    const observed = window === undefined ? [] : observe(missing(plan), seen, window, tenant.settle, now);
+    const before = held.get(plan.period.month)?.days;
+    return { plan, observed: new Map(observed.map((each) => [each.day, each])), fresh: new Map(before) };
   });
   const knownJobs = plans.some((plan) => [...plan.known.values()].some((day) => day.groups.length > 0));
   const knownVo = plans.some((plan) =>
@@ -114,24 +128,27 @@ export async function countTenant(
   const voLabelKnown = checkVoLabel(tenant, ports.monitoring, window, knownVo);
 
   const work = open.flatMap((month) =>
-    pieces(month.plan.needed.filter((day) => options.allowIncomplete || month.observed.get(day)?.unseen !== true)).map(
-      (days) => ({ month, days }),
-    ),
+    pieces(
+      missing(month.plan).filter((day) => options.allowIncomplete || month.observed.get(day)?.unseen !== true),
+    ).map((days) => ({ month, days })),
   );
   let done = 0;
   let interrupted = false;
+  let started = false;
   const limit = pLimit(PIECES_AT_ONCE);
   options.progress?.(0, work.length);
   await Promise.all(
     work.map(({ month, days }) =>
       limit(async () => {
         if (month.error !== undefined || interrupted) return;
-        if (options.stop?.() === true) {
+        // The first piece is always counted, so that every invocation gets further.
+        if (started && options.stop?.() === true) {
           interrupted = true;
           return;
         }
+        started = true;
         try {
-          const piece = await countPiece(tenant, ports.monitoring, days, month, seen);
+          const piece = await countPiece(tenant, ports.monitoring, days, month.observed, seen);
           if (isEmpty(piece.pods)) await namespaceKnown();
           if (
             piece.days.some((day) => day.jobs.length > 0) &&
@@ -139,6 +156,12 @@ export async function countTenant(
           )
             await voLabelKnown();
           for (const day of piece.days) await settleDay(day, month, ports.ledger);
+          await options.scratch?.save(
+            tenant,
+            month.plan.period.month,
+            piece,
+            (day) => month.observed.get(day)?.settled === true,
+          );
           // Only the piece that looks furthest knows which pods are still open; earlier ones may have finished since.
           if (piece.to > latest.to) latest = { to: piece.to, notFinished: piece.pods.unfinished.notFinished };
           for (const uid of piece.pods.unfinished.noEnd) noEnd.add(uid);
@@ -163,48 +186,6 @@ export async function countTenant(
   };
 }
 
-const isEmpty = (pods: PieceOfPods): boolean =>
-  pods.finished.length === 0 && pods.unfinished.noEnd.size === 0 && pods.unfinished.notFinished.size === 0;
-
-type Piece = { readonly to: number; readonly pods: PieceOfPods; readonly days: readonly DayOfJobs[] };
-
-async function countPiece(
-  tenant: Tenant,
-  monitoring: Monitoring,
-  days: readonly string[],
-  month: Open,
-  seen: readonly number[],
-): Promise<Piece> {
-  const observed = days.flatMap((day) => month.observed.get(day) ?? []);
-  const from = startOf(days[0] ?? month.plan.period.month);
-  const to = Math.max(...observed.map((day) => day.until));
-  const lastSeen = seen.findLast((cell) => cell <= to);
-  const pods = await askPods(monitoring, { from, to }, { lastSeen, withVo: tenant.selection.voLabel !== undefined });
-  const options = {
-    defaultMilliCores: tenant.defaultMilliCores,
-    gapsOf: (day: string) => [...(month.observed.get(day)?.gaps ?? [])],
-  };
-  const last = endOfDay(days.at(-1) ?? month.plan.period.month);
-  const mine = pods.finished.filter((pod) => pod.end >= from && pod.end < last);
-  // A restarted container's counter ends long before its pod, so what was measured is asked from the earliest start on.
-  const measured = { from: Math.min(from, ...mine.map((pod) => pod.start ?? pod.end)), to };
-  const details = await askDetails(tenant, monitoring, measured, mine.length > 0);
-  return { to, pods, days: toDays(pods.finished, days, { ...options, details }) };
-}
-
-/** Asks only what the model and the format need. */
-async function askDetails(tenant: Tenant, monitoring: Monitoring, window: Window, any: boolean): Promise<Details> {
-  const none = new Map<string, number>();
-  const wallclock = tenant.model === "wallclock";
-  const single = isIndividual(tenant);
-  const [cpu, memoryRequest, memoryUsed] = await Promise.all([
-    wallclock && any ? askCpu(monitoring, window.from, window.to) : none,
-    single && any ? askMemory(monitoring, "memoryRequest", window) : none,
-    single && any ? askMemory(monitoring, "memoryUsed", window) : none,
-  ]);
-  return { ...(wallclock ? { cpu } : {}), ...(single ? { memoryRequest, memoryUsed } : {}) };
-}
-
 /** Takes a fresh day over, and stores it if it is settled. A recount that saw less than the ledger did never replaces it. */
 async function settleDay(day: DayOfJobs, month: Open, ledger: Ledger): Promise<void> {
   const observation = month.observed.get(day.usage.day);
@@ -219,7 +200,11 @@ function counted(tenant: Tenant, month: Open, options: CountOptions, seen: reado
   const { plan, observed, fresh } = month;
   const { period } = plan;
   const days = plan.days.flatMap((day) => fresh.get(day)?.usage ?? plan.known.get(day) ?? []);
-  const settled = new Set(plan.days.filter((day) => plan.known.has(day) || observed.get(day)?.settled === true));
+  const settled = new Set(
+    plan.days.filter(
+      (day) => plan.known.has(day) || observed.get(day)?.settled === true || fresh.get(day)?.settled === true,
+    ),
+  );
   const jobs = new Map([...fresh].map(([day, { jobs: held }]) => [day, held]));
   const noSign =
     days.every((day) => !plan.known.has(day.day)) && !seen.some((cell) => cell > period.from && cell <= period.to);

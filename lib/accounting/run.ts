@@ -14,6 +14,7 @@ import type { Period, Request } from "./periods.ts";
 import type { Monitoring } from "./ports.ts";
 import { isIndividual } from "./records.ts";
 import { readState } from "./state.ts";
+import { Scratch } from "./scratch.ts";
 import type { Tenant } from "./tenant.ts";
 
 /** Tenants counted side by side; each connection limits its own queries. */
@@ -37,6 +38,8 @@ export type RunOptions = {
   readonly allowDecrease: boolean;
   readonly allowIncomplete: boolean;
   readonly stop?: () => boolean;
+  /** name of a run that may need several invocations; all of them must give the same `now` */
+  readonly run?: string;
   readonly progress?: (tenant: Tenant, done: number, pieces: number) => void;
 };
 
@@ -72,6 +75,7 @@ export async function runAccounting(
   const damaged: Damage[] = [];
   const note = (damage: Damage): void => void damaged.push(damage);
   const limit = pLimit(TENANTS_AT_ONCE);
+  const scratch = options.run === undefined ? undefined : new Scratch(ports.store, options.run, note);
   const counts = await Promise.all(
     tenants.map((tenant) =>
       limit(async () => {
@@ -84,6 +88,7 @@ export async function runAccounting(
           allowIncomplete: options.allowIncomplete,
           jobsWanted: (month, day) => isIndividual(tenant) && published.get(month)?.has(day) !== true,
           ...(options.stop === undefined ? {} : { stop: options.stop }),
+          ...(scratch === undefined ? {} : { scratch }),
           progress: (done, pieces) => options.progress?.(tenant, done, pieces),
         };
         const counted = options.only === undefined || options.only.includes(tenant.name);
@@ -110,6 +115,7 @@ export async function runAccounting(
         });
     results.push({ period, counted, units });
   }
+  if (!interrupted) await scratch?.clear();
   return { now, months: results, tenants: counts, damaged, interrupted };
 }
 
