@@ -1,0 +1,58 @@
+// A gridmeter that publishes and delivers until it is killed: dirq-writer.ts STORE QUEUE UNITS (JSON). It reserves a
+// generation in the unit's state, puts its messages, reports `written <unit> <generation>`, and delivers. With a fourth
+// argument "once" it only delivers, until nothing is outgoing any more.
+import { writeSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { z } from "zod";
+import type { Unit } from "../../lib/accounting/tenant.ts";
+import { DirqQueue } from "../../lib/outbox/dirq-queue.ts";
+import { putGeneration } from "../../lib/outbox/outgoing.ts";
+import { deliverAll } from "../../lib/spool/deliver.ts";
+import { DirectoryStore } from "../../lib/store/directory-store.ts";
+import { safeSegment } from "../../lib/store/object-store.ts";
+import { NOW, generationMessages } from "./dirq-messages.ts";
+
+const [storeRoot = "", queueRoot = "", unitsJson = "", once] = process.argv.slice(2);
+const units = z
+  .array(z.object({ site: z.string(), submitHost: z.string(), month: z.string() }))
+  .parse(JSON.parse(unitsJson));
+const store = new DirectoryStore(storeRoot);
+const queue = new DirqQueue(queueRoot, once === undefined ? 200 : 30_000);
+
+const report = (line: string): unknown => writeSync(1, `${line}\n`);
+
+async function reserve(unit: Unit): Promise<number> {
+  const key = `state/${safeSegment(unit.submitHost)}`;
+  for (;;) {
+    const held = await store.get(key);
+    const generation = Number(held?.body ?? 0) + 1;
+    const condition = held === undefined ? ({ absent: true } as const) : { version: held.version };
+    if ((await store.put(key, String(generation), condition)) === "stored") return generation;
+  }
+}
+
+async function publish(): Promise<void> {
+  const index = Math.floor(Math.random() * units.length);
+  const unit = units[index]!;
+  const generation = await reserve(unit);
+  await putGeneration(store, unit, generation, generationMessages(unit, generation), NOW);
+  report(`written ${index} ${generation}`);
+}
+
+async function deliver(): Promise<void> {
+  report("delivering");
+  await deliverAll(store, queue, { now: NOW });
+  report("idle");
+}
+
+if (once === undefined) {
+  for (;;) {
+    await publish();
+    await deliver();
+  }
+} else {
+  while ((await store.list("outgoing/")).length > 0) {
+    await deliver();
+    await sleep(50);
+  }
+}
