@@ -1,7 +1,7 @@
 import fsp from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { makeDirectory, syncDirectory, writeDurably } from "../store/durable.ts";
-import { isErrno, linkError, orIfMissing, storeError } from "../store/fs-error.ts";
+import { errnoOf, isErrno, linkError, orIfMissing, storeError } from "../store/fs-error.ts";
 import { isGridmeterLock, lockMessage, unlockMessage } from "./dirq-lock.ts";
 import { isDirqDirectory, isDirqElement, newDirqName } from "./dirq-names.ts";
 import type { MessageQueue, OpenQueue, QueuedMessage, ReplaceResult } from "./message-queue.ts";
@@ -27,7 +27,8 @@ export class DirqQueue implements MessageQueue {
     try {
       return await withQueueLock(this.#root, this.#patience, (held) => work(new OpenDirq(this.#root, held)));
     } catch (thrown) {
-      throw storeError(thrown, "write to the queue", this.#root);
+      // What is no failed system call comes from the caller's work, and is not the queue's to explain.
+      throw errnoOf(thrown) === undefined ? thrown : storeError(thrown, "write to the queue", this.#root);
     }
   }
 }

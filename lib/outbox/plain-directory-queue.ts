@@ -1,7 +1,7 @@
 import fsp from "node:fs/promises";
 import { basename, join } from "node:path";
 import { syncDirectory, writeDurably } from "../store/durable.ts";
-import { orIfMissing, storeError } from "../store/fs-error.ts";
+import { errnoOf, orIfMissing, storeError } from "../store/fs-error.ts";
 import { PATIENCE } from "./dirq-queue.ts";
 import { newDirqName } from "./dirq-names.ts";
 import type { MessageQueue, OpenQueue, QueuedMessage, ReplaceResult } from "./message-queue.ts";
@@ -28,7 +28,8 @@ export class PlainDirectoryQueue implements MessageQueue {
     try {
       return await withQueueLock(this.#root, this.#patience, (held) => work(new OpenDirectory(this.#root, held)));
     } catch (thrown) {
-      throw storeError(thrown, "write to the queue", this.#root);
+      // What is no failed system call comes from the caller's work, and is not the queue's to explain.
+      throw errnoOf(thrown) === undefined ? thrown : storeError(thrown, "write to the queue", this.#root);
     }
   }
 }

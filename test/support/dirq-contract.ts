@@ -157,7 +157,13 @@ export function messageQueueContract(kind: QueueKind): void {
       );
     });
 
-    test("whose lock was taken for a left one adds nothing", async () => {
+    test("an error of the caller's own comes through as it is, and the queue is free again", async () => {
+      const own = new RangeError("own");
+      await expect(queue.exclusively(() => Promise.reject(own))).rejects.toBe(own);
+      expect(await list()).toEqual([]);
+    });
+
+    test("a gridmeter whose lock was taken for a left one adds nothing", async () => {
       const attempt = at(queue, async (open) => {
         for (const name of await fsp.readdir(join(root, ".gridmeter")))
           await fsp.unlink(join(root, ".gridmeter", name));
