@@ -7,12 +7,15 @@ import { startPrometheus } from "./prometheus-server.ts";
 import type { PrometheusServer } from "./prometheus-server.ts";
 
 /** The real Prometheus with a simulated cluster's series. */
-export async function serveSeries(series: readonly Series[]): Promise<PrometheusServer> {
+export async function serveSeries(
+  series: readonly Series[],
+  extraFlags: readonly string[] = [],
+): Promise<PrometheusServer> {
   const folder = await mkdtemp(join(tmpdir(), "gridmeter-series-"));
   try {
     const file = join(folder, "series.om");
     await writeOpenMetrics(series, file);
-    return await startPrometheus({ openmetrics: file });
+    return await startPrometheus({ openmetrics: file, extraFlags });
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
