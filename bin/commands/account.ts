@@ -1,12 +1,13 @@
-import { exitCode } from "../../lib/accounting/run.ts";
-import { runAccounting } from "../../lib/accounting/run.ts";
+import { exitCode, runAccounting, runErrors } from "../../lib/accounting/run.ts";
 import type { RunOptions, RunResult } from "../../lib/accounting/run.ts";
 import { errorSummary, summarise } from "../../lib/accounting/summary.ts";
 import { loadSettings } from "../../lib/config/load.ts";
 import type { LoadedSettings } from "../../lib/config/load.ts";
-import { GridmeterError } from "../../lib/errors.ts";
+import { GridmeterError, errorText } from "../../lib/errors.ts";
+import type { MessageQueue } from "../../lib/outbox/message-queue.ts";
 import { deliverAll } from "../../lib/spool/deliver.ts";
 import type { DeliveryReport } from "../../lib/spool/report.ts";
+import type { ObjectStore } from "../../lib/store/object-store.ts";
 import { openLedger, openQueue } from "../../lib/wiring/places.ts";
 import { chosenTenants, runPorts } from "../../lib/wiring/run-ports.ts";
 import { Progress } from "../show/progress.ts";
@@ -72,25 +73,18 @@ export async function account(options: AccountOptions): Promise<number> {
       progress: (tenant, done, pieces) => progress.show(tenant.name, done, pieces),
     },
   ).finally(() => progress.end());
-  const delivery = dryRun ? [] : await deliverAll(store, queue, { now, warn: say });
-  const stuck = remembers ? [] : forgotten(delivery);
-  const code = Math.max(
-    0,
-    exitCode([
-      ...result.months.flatMap(({ units }) => units.flatMap((unit) => (unit.error === undefined ? [] : [unit.error]))),
-      ...stuck,
-    ]),
-  );
+  const { delivery, faults } = dryRun ? { delivery: [], faults: [] } : await deliver(store, queue, now, remembers);
+  const code = exitCode([...runErrors(result), ...faults]);
   tellRun(result, say);
   tellDelivery(delivery, queue.place, say);
-  for (const error of stuck) say(`${error.code}: ${error.message}`);
+  for (const fault of faults) say(`${errorSummary(fault).code}: ${errorText(fault)}`);
   if (options.json === true) {
     const summary = {
       ...summarise(result),
       dryRun,
       queue: queue.place,
       delivery,
-      errors: stuck.map(errorSummary),
+      errors: faults.map(errorSummary),
       exitCode: code,
     };
     process.stdout.write(`${JSON.stringify(summary)}\n`);
@@ -98,6 +92,22 @@ export async function account(options: AccountOptions): Promise<number> {
     print(result, dryRun);
   }
   return code;
+}
+
+type Delivered = { readonly delivery: readonly DeliveryReport[]; readonly faults: readonly unknown[] };
+
+/** Moves the messages into the queue. A fault there is no fault of the counting, whose figures are still to be shown. */
+async function deliver(store: ObjectStore, queue: MessageQueue, now: number, remembers: boolean): Promise<Delivered> {
+  try {
+    const delivery = await deliverAll(store, queue, { now, warn: say });
+    return { delivery, faults: remembers ? [] : forgotten(delivery) };
+  } catch (error) {
+    if (!(error instanceof GridmeterError)) return { delivery: [], faults: [error] };
+    const kept = remembers
+      ? "The messages wait in the ledger's outgoing/; the next run puts them into the queue."
+      : "Without a ledger nothing keeps the messages: what is not in the queue was not published.";
+    return { delivery: [], faults: [new GridmeterError(error.code, `${error.message} ${kept}`, { cause: error })] };
+  }
 }
 
 /** Without a ledger nothing keeps a message that has to wait. */
