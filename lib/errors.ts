@@ -94,10 +94,16 @@ export const ERRORS = {
     meaning: "The file system has no hard links, which the queue needs.",
   },
   store_conflict: { exit: 4, retryable: true, meaning: "Another run changed the same state again and again." },
+  queue_failed: { exit: 4, retryable: true, meaning: "The SQS queue could not be read or written." },
   queue_busy: {
     exit: 4,
     retryable: true,
     meaning: "An older message of the same month is locked by the reader and nothing remembers the new one.",
+  },
+  pushgateway_failed: {
+    exit: 4,
+    retryable: true,
+    meaning: "The Pushgateway could not be reached, or did not take what was sent.",
   },
 } as const satisfies Record<string, { exit: 2 | 3 | 4; retryable: boolean; meaning: string }>;
 
