@@ -3,7 +3,7 @@ import type { Period } from "./periods.ts";
 import type { Window } from "./ports.ts";
 import { CELL } from "./ports.ts";
 import type { Tenant } from "./tenant.ts";
-import { DAY, addMonths, dayOfMonth, endOfDay, monthOf, startOf } from "./time.ts";
+import { DAY, addMonths, dayOfMonth, endOfDay, endOfMonth, monthOf, startOf } from "./time.ts";
 import type { DayUsage } from "./usage.ts";
 
 /**
@@ -13,6 +13,8 @@ import type { DayUsage } from "./usage.ts";
 const PIECE_DAYS = 7;
 /** From this day on the previous month is counted once more in full (accounting-rules: late statuses). */
 const RECOUNT_DAY = 4;
+/** So long past its end a day's jobs are looked for by a recount: on the 4th that is what there is of the month's last day. */
+const LATE = (RECOUNT_DAY - 1) * DAY;
 /** Evidence of monitoring is read this far before the first day, so that a gap across midnight is seen whole. */
 const LEAD = 3600;
 
@@ -56,6 +58,15 @@ export async function planMonth(
     return (tenant.model === "wallclock" && !usage.cpuAsked) || options.jobsWanted(period.month, day);
   };
   return { period, days, known, needed: days.filter(lacks), recount };
+}
+
+/**
+ * How far to look for a day's jobs at least, also when the day has settled before: a status may come late. So does every
+ * count of a month from the 4th of the next one on, so that it makes no difference whether it is the first or a recount.
+ */
+export function lookAhead({ period, recount }: MonthPlan, day: string, now: number): number {
+  const late = recount !== "no" || now >= endOfMonth(period.month) + LATE;
+  return late ? Math.min(now, endOfDay(day) + LATE) : 0;
 }
 
 /** Runs of consecutive days, each at most PIECE_DAYS long. Never across months, so that one month's fault is not another's. */

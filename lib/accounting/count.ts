@@ -1,7 +1,7 @@
 import pLimit from "p-limit";
 import { GridmeterError, errorText } from "../errors.ts";
 import { countPiece, isEmpty } from "./count-piece.ts";
-import { pieces, planMonth, watchWindow } from "./count-plan.ts";
+import { lookAhead, pieces, planMonth, watchWindow } from "./count-plan.ts";
 import type { MonthPlan, PlanOptions } from "./count-plan.ts";
 import type { Ledger } from "./ledger.ts";
 import { observe } from "./observation.ts";
@@ -118,7 +118,11 @@ export async function countTenant(
   const open = plans.map((plan): Open => {
     const observed = window === undefined ? [] : observe(missing(plan), seen, window, tenant.settle, now);
     const before = held.get(plan.period.month)?.days;
-    return { plan, observed: new Map(observed.map((each) => [each.day, each])), fresh: new Map(before) };
+    const asFar = (each: Observation): Observation => ({
+      ...each,
+      until: Math.max(each.until, lookAhead(plan, each.day, now)),
+    });
+    return { plan, observed: new Map(observed.map((each) => [each.day, asFar(each)])), fresh: new Map(before) };
   });
   const knownJobs = plans.some((plan) => [...plan.known.values()].some((day) => day.groups.length > 0));
   const knownVo = plans.some((plan) =>
@@ -190,7 +194,7 @@ export async function countTenant(
 async function settleDay(day: DayOfJobs, month: Open, ledger: Ledger): Promise<void> {
   const observation = month.observed.get(day.usage.day);
   const known = month.plan.known.get(day.usage.day);
-  if (known !== undefined && known.cpuAsked === day.usage.cpuAsked && gapSeconds(known) < gapSeconds(day.usage)) return;
+  if (known !== undefined && gapSeconds(known) < gapSeconds(day.usage)) return;
   if (known !== undefined && observation?.unseen === true) return;
   month.fresh.set(day.usage.day, day);
   if (observation?.settled === true && !observation.unseen) await ledger.write(day.usage);
