@@ -71,8 +71,6 @@ export function decide(
     );
   }
   const published = state?.published;
-  const changed = formatChange(want, state);
-  if (changed !== undefined) return refuse(changed);
   if (decreases.length > 0 && !options.allowDecrease) return refuse(decreaseError(unit, decreases));
 
   const records = withTombstones(want.records, state);
@@ -97,18 +95,6 @@ export function decide(
       individual: mergeDays(state, want),
     },
   };
-}
-
-/** Single jobs cannot be taken back, so a month that has some published cannot become a summary: it would count twice. */
-function formatChange(want: Want, state: UnitState | undefined): GridmeterError | undefined {
-  const days = { ...state?.published?.individual, ...state?.pending?.individual };
-  const individual = Object.entries(days).filter(([, published]) => Object.keys(published).length > 0);
-  if (individual.length === 0 || want.format.startsWith("individual") || want.records.length === 0) return undefined;
-  return new GridmeterError(
-    "format_refused",
-    `${name(want.unit)}: individual records of this month are published already (${individual.map(([tenant]) => tenant).join(", ")}); a ${want.format} ` +
-      "message would make APEL count the jobs twice. Nothing was published for it. Keep the individual format for this month and change it for the next.",
-  );
 }
 
 function decreaseError(unit: Unit, decreases: readonly Decrease[]): GridmeterError {
@@ -150,7 +136,7 @@ function contentHash(messages: readonly ApelMessage[]): string {
 
 function mergeDays(state: UnitState | undefined, want: Want): Publication["individual"] {
   const merged: Publication["individual"] = { ...state?.published?.individual };
-  for (const [tenant, days] of Object.entries(want.individual.days)) merged[tenant] = { ...merged[tenant], ...days };
+  for (const [source, days] of Object.entries(want.individual.days)) merged[source] = { ...merged[source], ...days };
   return merged;
 }
 

@@ -15,11 +15,11 @@ export const unitKey = (unit: Unit): string => JSON.stringify([unit.site, unit.s
 /** What the other side holds, or would hold: a reserved publication may have been written before its run was killed. */
 const baseline = (state: UnitState): readonly Figure[] => (state.pending ?? state.published)?.figures ?? [];
 
-/** The tenant that now counts what a published figure counted: by name, or the same pods under a new name. */
+/** The tenant that now counts what a published figure counted: the same pods under whatever name, else the same name. */
 function ownerOf(figure: Figure, tenants: readonly CountedTenant[]): CountedTenant | undefined {
   return (
-    tenants.find(({ tenant }) => tenant.name === figure.tenant) ??
-    tenants.find(({ tenant }) => sourceOf(tenant) === figure.source)
+    tenants.find(({ tenant }) => sourceOf(tenant) === figure.source) ??
+    tenants.find(({ tenant }) => tenant.name === figure.tenant)
   );
 }
 

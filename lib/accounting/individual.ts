@@ -1,5 +1,6 @@
 import type { IndividualRecord } from "../apel/records.ts";
 import type { CountedMonth } from "./count.ts";
+import { sourceOf } from "./state.ts";
 import type { Publication } from "./state.ts";
 import type { Tenant } from "./tenant.ts";
 import type { Job } from "./usage.ts";
@@ -39,17 +40,18 @@ export type IndividualWant = {
 
 /**
  * The single jobs to publish now: settled days only, each day once (accounting-rules).
- * @param published tenant -> day -> jobs, what was published before
+ * @param published source -> day -> jobs, what was published before
  */
 export function individualWant(months: readonly CountedMonth[], published: Publication["individual"]): IndividualWant {
   const records: IndividualRecord[] = [];
   const days: Publication["individual"] = {};
   for (const month of months) {
     const { tenant } = month;
+    const source = sourceOf(tenant);
     for (const [day, jobs] of month.jobs) {
-      if (!month.settled.has(day) || published[tenant.name]?.[day] !== undefined) continue;
+      if (!month.settled.has(day) || published[source]?.[day] !== undefined) continue;
       records.push(...jobs.map((job) => individualRecord(tenant, job)));
-      days[tenant.name] = { ...days[tenant.name], [day]: jobs.length };
+      days[source] = { ...days[source], [day]: jobs.length };
     }
   }
   return { records, days };

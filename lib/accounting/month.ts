@@ -9,6 +9,7 @@ import type { Damage } from "./ledger.ts";
 import { conflictError, openState, publish } from "./publish.ts";
 import type { Published, Stores } from "./publish.ts";
 import { isIndividual, monthlyRecords } from "./records.ts";
+import { singlesFault } from "./singles.ts";
 import { readStates, sourceOf } from "./state.ts";
 import type { Figure, UnitState } from "./state.ts";
 import type { Tenant, Unit } from "./tenant.ts";
@@ -72,12 +73,12 @@ function wantOf(unit: Unit, months: readonly CountedMonth[], state: UnitState): 
     published,
   );
   const figures = months.flatMap(figuresOf);
-  const singles = months.filter((month) => isIndividual(month.tenant)).map((month) => month.tenant.name);
+  const singles = months.filter((month) => isIndividual(month.tenant)).map((month) => sourceOf(month.tenant));
   const monthlyJobs = figures
-    .filter((figure) => !singles.includes(figure.tenant))
+    .filter((figure) => !singles.includes(figure.source))
     .reduce((sum, figure) => sum + figure.jobs, 0);
   const singleJobs = singles
-    .flatMap((name) => Object.values({ ...published[name], ...individual.days[name] }))
+    .flatMap((source) => Object.values({ ...published[source], ...individual.days[source] }))
     .reduce((sum, jobs) => sum + jobs, 0);
   // Only Gratia takes single jobs without a service level, and it knows no sync record.
   const forGratia =
@@ -145,7 +146,7 @@ async function decideMonth(
     const held =
       states.find(({ state }) => unitKey(state.unit) === key) ??
       (await openState(stores, unit, options.now, options.damaged));
-    cases.push({ unit, months, held, decision: decideUnit(unit, months, held.state, report, options) });
+    cases.push({ unit, months, held, decision: decideUnit(unit, months, held.state, states, report, options) });
   }
   return { cases: inOrder(coupled(cases, report), report), moves: report.moves };
 }
@@ -173,6 +174,7 @@ function decideUnit(
   unit: Unit,
   months: readonly CountedMonth[],
   state: UnitState,
+  states: readonly { readonly state: UnitState }[],
   report: GuardReport,
   options: PublishOptions,
 ): Case["decision"] {
@@ -181,6 +183,12 @@ function decideUnit(
   if (months.length > 0 && months.every((each) => each.empty)) return { action: "empty" };
   const cpu = cpuFault(unit, months);
   if (cpu !== undefined) return { action: "refuse", error: cpu };
+  const singles = singlesFault(
+    unit,
+    months,
+    states.map((each) => each.state),
+  );
+  if (singles !== undefined) return { action: "refuse", error: singles };
   try {
     const decideOptions = { ...options, open: options.open(unit.month) };
     return decide(wantOf(unit, months, state), state, report.decreases.get(unitKey(unit)) ?? [], decideOptions);

@@ -6,7 +6,7 @@ import type { Damage } from "./ledger.ts";
 import { periods } from "./periods.ts";
 import type { Request } from "./periods.ts";
 import { isIndividual } from "./records.ts";
-import { readState } from "./state.ts";
+import { readState, sourceOf } from "./state.ts";
 import type { UnitState } from "./state.ts";
 import type { Tenant, Unit } from "./tenant.ts";
 
@@ -49,7 +49,7 @@ export async function outlook(
     for (const tenant of tenants) {
       const unit = { site: tenant.site, submitHost: tenant.submitHost, month: period.month };
       const state = (await readState(store, unit, damaged))?.state;
-      const published = state?.published?.individual[tenant.name] ?? {};
+      const published = state?.published?.individual[sourceOf(tenant)] ?? {};
       const plan = await planMonth(tenant, period, new Ledger(store, tenant, damaged), {
         now,
         auto: request.mode === "auto",

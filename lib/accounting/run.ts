@@ -13,7 +13,7 @@ import { periods } from "./periods.ts";
 import type { Period, Request } from "./periods.ts";
 import type { Monitoring } from "./ports.ts";
 import { isIndividual } from "./records.ts";
-import { readState } from "./state.ts";
+import { readState, sourceOf } from "./state.ts";
 import { Scratch } from "./scratch.ts";
 import type { Tenant } from "./tenant.ts";
 
@@ -130,7 +130,7 @@ async function publishedDays(
   const byMonth = await Promise.all(
     months.map(async ({ month }): Promise<[string, Set<string>]> => {
       const held = await readState(store, { site: tenant.site, submitHost: tenant.submitHost, month }, damaged);
-      return [month, new Set(Object.keys(held?.state?.published?.individual[tenant.name] ?? {}))];
+      return [month, new Set(Object.keys(held?.state?.published?.individual[sourceOf(tenant)] ?? {}))];
     }),
   );
   return new Map(byMonth);

@@ -58,7 +58,7 @@ const publication = z.object({
   /** NumberOfJobs of the sync record; null if none goes with it (individual records without a service level) */
   sync: count.nullable(),
   figures: z.array(figure),
-  /** tenant -> day -> jobs: the days whose individual records have been published, this publication's included */
+  /** source -> day -> jobs: the days whose individual records have been published, this publication's included */
   individual: z.record(z.string(), z.record(z.string(), count)),
 });
 export type Publication = z.infer<typeof publication>;
