@@ -1,6 +1,6 @@
 // What needs a clock of its own, at the library: auto mode day by day against the real Prometheus, into the real queue. And
 // a server that refuses what is too large or too slow: the same figures, tile by tile.
-import { mkdir, rm } from "node:fs/promises";
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
@@ -165,7 +165,6 @@ describe("auto, every night over a fortnight across a month's end", () => {
 describe("a Prometheus that refuses large or long queries: the same messages", () => {
   const months = ["2025-01", "2025-02", "2025-03"];
   const program = bundledCli();
-  afterAll(() => rm(program[1] ?? "", { force: true }));
 
   async function account(name: string, url: string): Promise<void> {
     const cwd = join(scratch.path, name);
