@@ -43,10 +43,12 @@ const KINDS: readonly Kind[] = [
 const cluster = kindsCluster({ kinds: KINDS, scrapeInterval: 120 });
 const series = simulate(cluster);
 let server: PrometheusServer;
+let program: readonly string[];
 let scratch: Awaited<ReturnType<typeof scratchDirectory>>;
 
 beforeAll(async () => {
   scratch = await scratchDirectory();
+  program = bundledCli(scratch.path);
   server = await serveSeries(series);
 }, 180_000);
 
@@ -164,7 +166,6 @@ describe("auto, every night over a fortnight across a month's end", () => {
 
 describe("a Prometheus that refuses large or long queries: the same messages", () => {
   const months = ["2025-01", "2025-02", "2025-03"];
-  const program = bundledCli();
 
   async function account(name: string, url: string): Promise<void> {
     const cwd = join(scratch.path, name);

@@ -14,12 +14,13 @@ import { bundledCli, gap, jsonOf, leastSettings, messagesIn, runCli } from "../s
 import type { CliRun } from "../support/run-cli.ts";
 import { scratchDirectory } from "../support/store-script.ts";
 
+let program: readonly string[];
 let scratch: Awaited<ReturnType<typeof scratchDirectory>>;
 let server: PrometheusServer;
-const program = bundledCli();
 
 beforeAll(async () => {
   scratch = await scratchDirectory();
+  program = bundledCli(scratch.path);
   server = await startPrometheus({ openmetrics: badData() });
 }, 120_000);
 
