@@ -4,6 +4,7 @@ import { check } from "./commands/check.ts";
 import { manual } from "./commands/manual.ts";
 import { report, several } from "./commands/options.ts";
 import { plan } from "./commands/plan.ts";
+import { spool } from "./commands/spool.ts";
 
 declare const __GRIDMETER_VERSION__: string | undefined;
 
@@ -22,13 +23,18 @@ const envFile = () => new Option("-e, --env-file <file>", "read settings from th
 const json = () => new Option("--json", "print one JSON object on stdout");
 const ledger = () =>
   new Option(
-    "--ledger <dir|none>",
-    "where days, state and outgoing messages are kept (default: ./gridmeter-data/ledger); none: a one-off that remembers nothing",
+    "--ledger <place>",
+    "where days and state are kept: a directory, s3://BUCKET/PREFIX, or none: a one-off that remembers nothing (default: ./gridmeter-data/ledger)",
   );
 const output = () =>
   new Option(
     "--output <place>",
-    "dirq:DIR, dir:DIR, or a path, which is a dirq (default: OUTPUT_PATH, else ./gridmeter-data/outgoing)",
+    "where messages go: dirq:DIR, dir:DIR, a path, which is a dirq, or s3://BUCKET/PREFIX, for gridmeter spool to take from there (default: OUTPUT_PATH, else ./gridmeter-data/outgoing)",
+  );
+const queue = () =>
+  new Option(
+    "--queue <url>",
+    "with --output s3://...: the SQS queue that tells the spooler; without it the spooler's sweep finds the messages",
   );
 const mode = () =>
   new Option(
@@ -56,6 +62,7 @@ program
   .addOption(end())
   .option("--tenant <name>", "count only this tenant (repeatable); the others' figures come from the ledger", several)
   .addOption(output())
+  .addOption(queue())
   .addOption(ledger())
   .option("--dry-run", "do everything but write, and print the messages")
   .addOption(recount())
@@ -91,6 +98,7 @@ program
   )
   .argument("[file...]", "APEL messages, one header line a file")
   .addOption(output())
+  .addOption(queue())
   .addOption(ledger())
   .option(
     "--unpin",
@@ -101,5 +109,16 @@ program
   .option("--month <yyyy-mm>", "with --unpin: the unit's month")
   .addOption(json())
   .action((files, options) => run(() => manual(files, options), options.json));
+
+program
+  .command("spool")
+  .description("on ssmsend's host: take messages from a bucket into ssmsend's queue, until SIGTERM")
+  .option("--source <s3://bucket/prefix>", "where gridmeter account put them (its --output)")
+  .option("--queue <url>", "the SQS queue that tells of new messages; without it only sweeps find them")
+  .option("--output <place>", "ssmsend's queue on this host: dirq:DIR or dir:DIR")
+  .option("--once", "one sweep, then the queue until it is empty; for cron or a systemd timer")
+  .option("--sweep-interval <duration>", "how often to look for messages that the queue did not tell of", "10m")
+  .option("--visibility <duration>", "how long others do not see a queue message that is being dealt with", "5m")
+  .action((options) => run(() => spool(options), false));
 
 void program.parseAsync();

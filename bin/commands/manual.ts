@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { exitCode } from "../../lib/accounting/run.ts";
 import { refusalError, submitManual } from "../../lib/accounting/manual.ts";
 import type { ManualInput, ManualReport } from "../../lib/accounting/manual.ts";
 import { unpin } from "../../lib/accounting/manual-unpin.ts";
@@ -8,13 +9,13 @@ import { errorSummary } from "../../lib/accounting/summary.ts";
 import { problemText } from "../../lib/apel/problem.ts";
 import { DEFAULT_LEDGER, DEFAULT_OUTPUT } from "../../lib/config/destination.ts";
 import { GridmeterError, errorText } from "../../lib/errors.ts";
-import { deliverAll } from "../../lib/spool/deliver.ts";
-import { openLedger, openQueue } from "../../lib/wiring/places.ts";
-import { tellDelivery } from "../show/run.ts";
+import { openLedger, openOutbox } from "../../lib/wiring/places.ts";
 import { nowInSeconds, say } from "./options.ts";
+import { outboxStore, sendOn } from "./send.ts";
 
 export type ManualOptions = {
   readonly output?: string | undefined;
+  readonly queue?: string | undefined;
   readonly ledger?: string | undefined;
   readonly unpin?: boolean | undefined;
   readonly site?: string | undefined;
@@ -43,8 +44,10 @@ const damaged = ({ key, setAside, what }: Damage): void =>
 
 /** `gridmeter manual`: sends hand-written records, or lifts their pins. Gives the exit code: 2 if a record was refused. */
 export async function manual(files: readonly string[], options: ManualOptions): Promise<number> {
-  const { store, remembers } = openLedger(options.ledger ?? DEFAULT_LEDGER, false);
-  if (!remembers) throw usage("Pins and what was sent are kept in the ledger, so --ledger none cannot be used here.");
+  const ledger = await openLedger(options.ledger ?? DEFAULT_LEDGER, false, process.env);
+  const { store } = ledger;
+  if (!ledger.remembers)
+    throw usage("Pins and what was sent are kept in the ledger, so --ledger none cannot be used here.");
   if (options.unpin === true)
     return lift(
       await unpin(store, await target(files, options), { now: nowInSeconds(), damaged }),
@@ -53,20 +56,23 @@ export async function manual(files: readonly string[], options: ManualOptions): 
   if (options.site !== undefined || options.submitHost !== undefined || options.month !== undefined)
     throw usage("--site, --submit-host and --month go with --unpin.");
   if (files.length === 0) throw usage("Name at least one file.");
-  const queue = openQueue(options.output ?? process.env["OUTPUT_PATH"] ?? DEFAULT_OUTPUT);
+  const output = options.output ?? process.env["OUTPUT_PATH"] ?? DEFAULT_OUTPUT;
+  const outbox = await openOutbox(output, options.queue, false, process.env);
   const now = nowInSeconds();
-  const report = await submitManual({ store, outbox: store }, await inputs(files), { now, damaged });
-  const delivery = await deliverAll(store, queue, { now, warn: say });
+  const stores = { store, outbox: outboxStore(outbox, ledger) };
+  const report = await submitManual(stores, await inputs(files), { now, damaged });
   tellManual(report);
-  tellDelivery(delivery, queue.place, say);
+  const keys = report.files.flatMap((file) => file.outgoing.flatMap((one) => one.keys));
+  const { delivery, faults } = await sendOn(outbox, ledger, keys, now);
   const refusal = refusalError(report);
-  if (refusal !== undefined) say(`${refusal.code}: ${refusal.message}`);
-  const exitCode = refusal?.exit ?? 0;
+  const failures = [...(refusal === undefined ? [] : [refusal]), ...faults];
+  for (const failure of failures) say(`${errorSummary(failure).code}: ${errorText(failure)}`);
+  const code = exitCode(failures);
   if (options.json === true) {
-    const error = refusal === undefined ? null : errorSummary(refusal);
-    process.stdout.write(`${JSON.stringify({ ...report, queue: queue.place, delivery, error, exitCode })}\n`);
+    const [error = null] = failures.map(errorSummary);
+    process.stdout.write(`${JSON.stringify({ ...report, queue: outbox.place, delivery, error, exitCode: code })}\n`);
   }
-  return exitCode;
+  return code;
 }
 
 function tellManual({ files }: ManualReport): void {

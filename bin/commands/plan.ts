@@ -10,7 +10,7 @@ import { nowInSeconds, say } from "./options.ts";
 /** `gridmeter plan`: what a run now would ask for and decide about. Asks and writes nothing. Gives the exit code. */
 export async function plan(options: AccountOptions): Promise<number> {
   const settings = settingsOf(options);
-  const { store } = openLedger(settings.ledger, true);
+  const { store } = await openLedger(settings.ledger, true, process.env);
   const { months, units } = await outlook(
     settings.tenants.map(({ tenant }) => tenant),
     store,

@@ -1,5 +1,5 @@
-import { parseDestination, parseLedgerPlace } from "../config/destination.ts";
-import type { Destination } from "../config/destination.ts";
+import { parseBucketPlace, parseDestination, parseLedgerPlace } from "../config/destination.ts";
+import type { BucketPlace, Destination } from "../config/destination.ts";
 import { GridmeterError } from "../errors.ts";
 import { DirqQueue } from "../outbox/dirq-queue.ts";
 import type { MessageQueue } from "../outbox/message-queue.ts";
@@ -8,41 +8,130 @@ import { DirectoryStore } from "../store/directory-store.ts";
 import { MemoryStore } from "../store/memory-store.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { ReadOnlyStore } from "../store/read-only-store.ts";
+import type { S3Store } from "../store/s3-store.ts";
+import type { Environment } from "./aws.ts";
 
-/** Where a run keeps its ledger, state and outgoing messages. */
+/** Where a run keeps its ledger and state, and its outgoing messages unless they go to a bucket. */
 export type OpenLedger = { readonly store: ObjectStore; readonly remembers: boolean };
 
-/** Opens `--ledger`. A dry run gets a store that writes nothing. @throws usage */
-export function openLedger(text: string, dryRun: boolean): OpenLedger {
+/** Where messages leave: into ssmsend's queue on this host, or into a bucket, from which `gridmeter spool` takes them. */
+export type OpenOutbox =
+  | { readonly kind: "local"; readonly place: string; readonly queue: MessageQueue }
+  | {
+      readonly kind: "s3";
+      readonly place: string;
+      readonly store: ObjectStore;
+      /**
+       * Tells the spooler of these objects; does nothing without --queue.
+       * @throws GridmeterError `queue_failed`, `store_failed`
+       */
+      readonly announce: (keys: readonly string[]) => Promise<void>;
+    };
+
+const usage = (text: string): GridmeterError => new GridmeterError("usage", `${text}. Nothing was published.`);
+
+/** Opens `--ledger`. A dry run gets a store that writes nothing. @throws GridmeterError `usage`, `config_invalid` */
+export async function openLedger(text: string, dryRun: boolean, env: Environment): Promise<OpenLedger> {
   const parsed = parseLedgerPlace(text);
-  if (!parsed.ok)
-    throw new GridmeterError("usage", `--ledger ${JSON.stringify(text)} ${parsed.problem}. Nothing was published.`);
+  if (!parsed.ok) throw usage(`--ledger ${JSON.stringify(text)} ${parsed.problem}`);
   const place = parsed.value;
-  switch (place.kind) {
-    case "none":
-      return { store: new MemoryStore(), remembers: false };
-    case "directory": {
-      const store = new DirectoryStore(place.path);
-      return { store: dryRun ? new ReadOnlyStore(store) : store, remembers: true };
-    }
-  }
+  if (place.kind === "none") return { store: new MemoryStore(), remembers: false };
+  const store = place.kind === "s3" ? await openBucket(place, env) : new DirectoryStore(place.path);
+  return { store: dryRun ? new ReadOnlyStore(store) : store, remembers: true };
 }
 
-/** Opens `--output` or OUTPUT_PATH. @throws usage */
+/**
+ * Opens `--output` (or OUTPUT_PATH) and `--queue`. A dry run gets a store that writes nothing.
+ * @throws GridmeterError `usage`, `config_invalid`
+ */
+export async function openOutbox(
+  output: string,
+  queueUrl: string | undefined,
+  dryRun: boolean,
+  env: Environment,
+): Promise<OpenOutbox> {
+  const destination = destinationOf(output);
+  const url = queueUrl === undefined ? undefined : checkedQueueUrl(queueUrl);
+  if (destination.kind !== "s3") {
+    if (url !== undefined)
+      throw usage(
+        `--queue ${JSON.stringify(url)} goes with --output s3://..., but the output is ${JSON.stringify(output)}`,
+      );
+    const queue = localQueue(destination);
+    return { kind: "local", place: queue.place, queue };
+  }
+  const store = await openBucket(destination, env);
+  return {
+    kind: "s3",
+    place: output,
+    store: dryRun ? new ReadOnlyStore(store) : store,
+    announce: async (keys) => {
+      if (url === undefined || dryRun) return;
+      const [{ createSqs }, { doorbellsOf, ring }] = await Promise.all([
+        import("./aws.ts"),
+        import("../outbox/doorbell.ts"),
+      ]);
+      await ring(createSqs(env), url, await doorbellsOf(store, keys));
+    },
+  };
+}
+
+/** Opens the queue on this host for `--output` of `gridmeter spool`. @throws GridmeterError `usage` */
 export function openQueue(text: string): MessageQueue {
+  const destination = destinationOf(text);
+  if (destination.kind === "s3")
+    throw usage(`--output ${JSON.stringify(text)} is no queue on this host. Write dirq:DIR or dir:DIR`);
+  return localQueue(destination);
+}
+
+/** Opens a bucket that is named by an option. @throws GridmeterError `usage`, `config_invalid` */
+export async function openSource(
+  option: string,
+  text: string,
+  env: Environment,
+  foreign: (key: string) => void,
+): Promise<S3Store> {
+  const parsed = parseBucketPlace(text);
+  if (!parsed.ok) throw usage(`${option} ${JSON.stringify(text)} ${parsed.problem}`);
+  return openBucket(parsed.value, env, foreign);
+}
+
+/** The URL of an SQS queue. @throws GridmeterError `usage` */
+export function checkedQueueUrl(text: string): string {
+  if (/^https?:\/\/[^/\s]+\/\S+$/.test(text)) return text;
+  throw usage(
+    `--queue ${JSON.stringify(text)} is no queue's URL, such as https://sqs.eu-central-1.amazonaws.com/123456789012/spool.fifo`,
+  );
+}
+
+function destinationOf(text: string): Destination {
   const parsed = parseDestination(text);
-  if (!parsed.ok)
-    throw new GridmeterError("usage", `--output ${JSON.stringify(text)} ${parsed.problem}. Nothing was published.`);
-  const destination: Destination = parsed.value;
+  if (parsed.ok) return parsed.value;
+  throw usage(`--output ${JSON.stringify(text)} ${parsed.problem}`);
+}
+
+function localQueue(destination: Exclude<Destination, BucketPlace>): MessageQueue {
   switch (destination.kind) {
     case "dirq":
       return new DirqQueue(destination.path);
     case "directory":
       return new PlainDirectoryQueue(destination.path);
-    case "s3":
-      throw new GridmeterError(
-        "usage",
-        `--output ${JSON.stringify(text)}: this version cannot write to S3. Nothing was published. Use dirq:DIR or dir:DIR.`,
-      );
   }
+}
+
+async function openBucket(place: BucketPlace, env: Environment, foreign?: (key: string) => void): Promise<S3Store> {
+  // Loaded only where it is used: the AWS SDK is most of what a start would cost.
+  const [{ createS3, encryptionOf }, { S3Store: Store }] = await Promise.all([
+    import("./aws.ts"),
+    import("../store/s3-store.ts"),
+  ]);
+  const { bucket, prefix } = place;
+  const encryption = encryptionOf(env);
+  return new Store({
+    client: createS3(env),
+    bucket,
+    prefix,
+    ...(encryption === undefined ? {} : { encryption }),
+    ...(foreign === undefined ? {} : { foreign }),
+  });
 }

@@ -22,6 +22,9 @@ test.each([
   ["s3:bucket", "s3://BUCKET"],
   ["s3:///x", "s3://BUCKET"],
   ["s3://B_ucket/x", "s3://BUCKET"],
+  ["s3://bucket/a//b", "single slashes"],
+  ["s3://bucket//a", "single slashes"],
+  ["s3://bucket/a b", "prefix"],
   ["file:///x", "unknown scheme"],
   ["a\0b", "zero byte"],
 ])("--output %j is refused", (text, reason) => {
@@ -29,8 +32,10 @@ test.each([
   expect(parsed.ok ? "nothing wrong" : parsed.problem).toContain(reason);
 });
 
-test("--ledger takes a directory or none", () => {
+test("--ledger takes a directory, a bucket or none", () => {
   expect(parseLedgerPlace("none")).toEqual({ ok: true, value: { kind: "none" } });
   expect(parseLedgerPlace("./none")).toEqual({ ok: true, value: { kind: "directory", path: "./none" } });
-  for (const text of ["", " ", "s3://bucket/ledger"]) expect(parseLedgerPlace(text).ok).toBe(false);
+  expect(parseLedgerPlace("s3://bucket/a")).toEqual({ ok: true, value: { kind: "s3", bucket: "bucket", prefix: "a" } });
+  for (const text of ["", " ", "file:///x", "s3:bucket", "s3://bucket//x"])
+    expect(parseLedgerPlace(text).ok).toBe(false);
 });
