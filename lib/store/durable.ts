@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import fsp from "node:fs/promises";
 import { dirname } from "node:path";
 import { isErrno } from "./fs-error.ts";
@@ -32,7 +33,17 @@ export async function syncDirectory(path: string): Promise<void> {
 
 /** Makes a directory and its missing parents, durably. */
 export async function makeDirectory(path: string): Promise<void> {
-  const first = await fsp.mkdir(path, { recursive: true });
+  const first = await fsp.mkdir(path, { recursive: true }).catch((thrown: unknown) => realCause(path, thrown));
   if (first === undefined) return;
   for (let made = path; made.length >= first.length; made = dirname(made)) await syncDirectory(dirname(made));
+}
+
+/** Node says ENOENT whatever kept it from making a parent, such as a read-only file system; the plain call tells the cause. */
+async function realCause(path: string, thrown: unknown): Promise<never> {
+  if (isErrno(thrown, "ENOENT")) {
+    let missing = path;
+    while (dirname(missing) !== missing && !existsSync(dirname(missing))) missing = dirname(missing);
+    await fsp.mkdir(missing);
+  }
+  throw thrown;
 }
