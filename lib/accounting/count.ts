@@ -86,7 +86,8 @@ export async function countTenant(
   }
   const missing = (plan: MonthPlan): readonly string[] =>
     plan.needed.filter((day) => held.get(plan.period.month)?.days.has(day) !== true);
-  const needed = plans.flatMap(missing);
+  // Also of the days that an earlier invocation has counted: whether a month shows any sign is judged anew.
+  const needed = plans.flatMap((plan) => plan.needed);
   const noEnd = new Set([...held.values()].flatMap((each) => [...each.noEnd]));
   let latest = [...held.values()].map((each) => each.latest).reduce((a, b) => (b.to > a.to ? b : a), NOTHING_OPEN);
   let seen: readonly number[];
@@ -159,11 +160,12 @@ export async function countTenant(
             piece.days.every((day) => day.jobs.every((job) => job.vo === null))
           )
             await voLabelKnown();
-          for (const day of piece.days) await settleDay(day, month, ports.ledger);
+          const taken: DayOfJobs[] = [];
+          for (const day of piece.days) taken.push(await settleDay(day, month, ports.ledger));
           await options.scratch?.save(
             tenant,
             month.plan.period.month,
-            piece,
+            { ...piece, days: taken },
             (day) => month.observed.get(day)?.settled === true,
           );
           // Only the piece that looks furthest knows which pods are still open; earlier ones may have finished since.
@@ -190,14 +192,18 @@ export async function countTenant(
   };
 }
 
-/** Takes a fresh day over, and stores it if it is settled. A recount that saw less than the ledger did never replaces it. */
-async function settleDay(day: DayOfJobs, month: Open, ledger: Ledger): Promise<void> {
+/**
+ * Takes a fresh day over, and stores it if it is settled. Usage that was counted with a shorter sight than the ledger's
+ * never replaces it; the single jobs, which the ledger does not have, are then those that are left.
+ */
+async function settleDay(day: DayOfJobs, month: Open, ledger: Ledger): Promise<DayOfJobs> {
   const observation = month.observed.get(day.usage.day);
   const known = month.plan.known.get(day.usage.day);
-  if (known !== undefined && gapSeconds(known) < gapSeconds(day.usage)) return;
-  if (known !== undefined && observation?.unseen === true) return;
-  month.fresh.set(day.usage.day, day);
-  if (observation?.settled === true && !observation.unseen) await ledger.write(day.usage);
+  const sawLess = known !== undefined && (observation?.unseen === true || gapSeconds(known) < gapSeconds(day.usage));
+  const taken = sawLess ? { usage: known, jobs: day.jobs } : day;
+  month.fresh.set(day.usage.day, taken);
+  if (!sawLess && observation?.settled === true && !observation.unseen) await ledger.write(day.usage);
+  return taken;
 }
 
 function counted(tenant: Tenant, month: Open, options: CountOptions, seen: readonly number[]): CountedMonth {
@@ -215,7 +221,14 @@ function counted(tenant: Tenant, month: Open, options: CountOptions, seen: reado
   const tooYoung = noSign && options.now - period.from < TOO_YOUNG;
   const empty = plan.days.length === 0 || tooYoung;
   const unseen = plan.days.filter((day) => observed.get(day)?.unseen === true && !plan.known.has(day));
-  const error = month.error ?? (empty || options.allowIncomplete ? undefined : notSeen(tenant, period, unseen, noSign));
+  const counts = (usage: DayUsage): number => usage.groups.reduce((sum, group) => sum + group.jobs, 0);
+  const lost = days
+    .filter((usage) => options.jobsWanted(period.month, usage.day))
+    .filter((usage) => counts(usage) > (jobs.get(usage.day)?.length ?? 0))
+    .map(({ day }) => day);
+  const faults = (): GridmeterError | undefined =>
+    notSeen(tenant, period, unseen, noSign) ?? singlesLost(tenant, period, lost);
+  const error = month.error ?? (empty || options.allowIncomplete ? undefined : faults());
   const warnings = days
     .filter((day) => day.gaps.length > 0)
     .map(
@@ -224,6 +237,8 @@ function counted(tenant: Tenant, month: Open, options: CountOptions, seen: reado
     );
   if (options.allowIncomplete && unseen.length > 0)
     warnings.push(`${tenant.name}: published without ${unseen.length} unseen days: ${unseen.join(", ")}.`);
+  if (options.allowIncomplete && lost.length > 0)
+    warnings.push(`${tenant.name}: published without single jobs that are lost, of ${lost.join(", ")}.`);
   return { tenant, period, days, settled, jobs, warnings, empty, ...(error === undefined ? {} : { error }) };
 }
 
@@ -242,6 +257,17 @@ function notSeen(
     "monitoring_not_seen",
     `${tenant.name}: ${what}. The month was not published. If the cluster is younger, set ACCOUNTING_SINCE; if the days are lost for good ` +
       "(outage, retention), publish what there is with --allow-incomplete; if monitoring has another job name, set MONITORING_SELECTOR.",
+  );
+}
+
+/** The ledger knows of jobs that were never published one by one, and Prometheus has them no more. */
+function singlesLost(tenant: Tenant, period: Period, lost: readonly string[]): GridmeterError | undefined {
+  if (lost.length === 0) return undefined;
+  return new GridmeterError(
+    "monitoring_not_seen",
+    `${tenant.name}: the ledger counts jobs on ${lost.length} days of ${period.month} (${lost.join(", ")}) that were not yet published as ${tenant.format} ` +
+      "and are not all in Prometheus any more. The month was not published, since it would be too low. Keep a summary format for this month, or publish " +
+      "the jobs that are left with --allow-incomplete.",
   );
 }
 
