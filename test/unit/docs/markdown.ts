@@ -26,13 +26,15 @@ export function links(text: string): readonly string[] {
 
 /** What stands between single backticks, and the lines of fenced blocks of the given languages. */
 export function code(text: string, languages: readonly string[]): readonly string[] {
-  const fenced = [...text.matchAll(/^```(\w*)\n([^]*?)^```$/gm)];
+  const fenced = [...text.matchAll(FENCE)];
   const lines = fenced.flatMap(([, language = "", body = ""]) =>
     languages.includes(language) ? body.split("\n") : [],
   );
   const inline = [...withoutFences(text).matchAll(/`([^`]+)`/g)].map(([, one = ""]) => one.replaceAll("\n", " "));
-  return [...lines, ...inline].filter((line) => line.trim() !== "");
+  return [...lines, ...inline].map((line) => line.trim()).filter((line) => line !== "");
 }
 
-const withoutFences = (text: string): string => text.replaceAll(/^```[^]*?^```$/gm, "");
+/** A fenced block; those within a list are indented. */
+const FENCE = /^ *```(\w*)\n([^]*?)^ *```$/gm;
+const withoutFences = (text: string): string => text.replaceAll(FENCE, "");
 const withoutCode = (text: string): string => withoutFences(text).replaceAll(/`[^`]*`/g, "");
