@@ -12,8 +12,16 @@ export type CountedTenant = { readonly tenant: Tenant; readonly figures: readonl
 
 export const unitKey = (unit: Unit): string => JSON.stringify([unit.site, unit.submitHost, unit.month]);
 
-/** What the other side holds, or would hold: a reserved publication may have been written before its run was killed. */
+/** What was last decided: a reserved publication may have been written before its run was killed. */
 const baseline = (state: UnitState): readonly Figure[] => (state.pending ?? state.published)?.figures ?? [];
+
+/** What APEL may hold: the run that reserved a publication may just as well have been killed before it wrote a message. */
+const standing = ({ pending, published }: UnitState): readonly Figure[] => [
+  ...(published?.figures ?? []),
+  ...(pending?.figures ?? []),
+];
+
+const isNothing = (figure: Figure): boolean => figure.jobs === 0 && figure.milliCoreSeconds === 0;
 
 /** The tenant that now counts what a published figure counted: the same pods under whatever name, else the same name. */
 function ownerOf(figure: Figure, tenants: readonly CountedTenant[]): CountedTenant | undefined {
@@ -52,13 +60,15 @@ export function guard(
   const configured = new Set(tenants.map(({ tenant }) => unitKey(current(tenant))));
   for (const state of states) {
     const key = unitKey(state.unit);
+    for (const figure of standing(state)) {
+      const owner = isNothing(figure) ? undefined : ownerOf(figure, tenants);
+      if (owner === undefined || unitKey(current(owner.tenant)) === key) continue;
+      left.set(key, state.unit);
+      moves.push({ tenant: owner.tenant.name, from: state.unit, to: current(owner.tenant) });
+    }
     for (const figure of baseline(state)) {
-      if (figure.jobs === 0 && figure.milliCoreSeconds === 0) continue;
+      if (isNothing(figure)) continue;
       const owner = ownerOf(figure, tenants);
-      if (owner !== undefined && unitKey(current(owner.tenant)) !== key) {
-        left.set(key, state.unit);
-        moves.push({ tenant: owner.tenant.name, from: state.unit, to: current(owner.tenant) });
-      }
       if (owner === undefined && !configured.has(key)) continue;
       if (owner !== undefined && owner.figures === undefined) continue;
       const now = sum(owner?.figures?.filter((each) => each.vo === figure.vo) ?? []);

@@ -87,6 +87,9 @@ export type WorldRun = Partial<Omit<RunOptions, "now" | "request">> & {
   readonly monitoring?: (tenant: Tenant) => Monitoring;
 };
 
+/** When monitoring was seen, by matchers: worlds that share their series share it. */
+const CELLS = new WeakMap<readonly Series[], Map<string, Promise<readonly number[]>>>();
+
 /** A simulated cluster, the store of gridmeter, and the table of the APEL server, to which whatever is published goes. */
 export class World {
   readonly cluster: Cluster;
@@ -97,7 +100,6 @@ export class World {
   answered = 0;
   readonly #loaded = new Map<string, number>();
   readonly #seenKeys = new Set<string>();
-  readonly #cells = new Map<string, Promise<readonly number[]>>();
 
   constructor(cluster: Cluster, series: readonly Series[] = simulate(cluster)) {
     this.cluster = cluster;
@@ -153,8 +155,9 @@ export class World {
       namespaces: (window) => made.namespaces(window),
       voLabelSeen: (window) => made.voLabelSeen(window),
       seen: async (window) => {
-        const cells = this.#cells.get(key) ?? made.seen(whole);
-        this.#cells.set(key, cells);
+        const known = CELLS.get(this.series) ?? new Map<string, Promise<readonly number[]>>();
+        const cells = known.get(key) ?? made.seen(whole);
+        CELLS.set(this.series, known.set(key, cells));
         return (await cells).filter((cell) => cell > window.from && cell <= window.to);
       },
     };
