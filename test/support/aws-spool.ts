@@ -1,0 +1,37 @@
+import type { SQSClient } from "@aws-sdk/client-sqs";
+import type { Unit } from "../../lib/accounting/tenant.ts";
+import { DirqQueue } from "../../lib/outbox/dirq-queue.ts";
+import { doorbellsOf, ring } from "../../lib/outbox/doorbell.ts";
+import { putGeneration } from "../../lib/outbox/outgoing.ts";
+import { SqsBell } from "../../lib/outbox/sqs-bell.ts";
+import type { SpoolPorts } from "../../lib/spool/spooler-round.ts";
+import type { S3Store } from "../../lib/store/s3-store.ts";
+import { NOW, generationMessages } from "./dirq-messages.ts";
+
+/** Publishes a generation as an accounting run does, and gives its keys; without a queue nobody is told. */
+export async function publishGeneration(
+  store: S3Store,
+  unit: Unit,
+  generation: number,
+  bell?: { readonly sqs: SQSClient; readonly url: string },
+): Promise<string[]> {
+  const keys = await putGeneration(store, unit, generation, generationMessages(unit, generation), NOW);
+  if (bell !== undefined) await ring(bell.sqs, bell.url, await doorbellsOf(store, keys));
+  return keys;
+}
+
+export type LogLine = { readonly level: string; readonly text: string } & Readonly<Record<string, unknown>>;
+
+/** A spooler's ports over real services, and what it logs. */
+export function spoolPorts(
+  store: S3Store,
+  root: string,
+  bell?: { readonly sqs: SQSClient; readonly url: string; readonly visibility?: number },
+): { readonly ports: SpoolPorts; readonly lines: LogLine[] } {
+  const lines: LogLine[] = [];
+  const tell = (level: string) => (fields: object, text: string) => void lines.push({ ...fields, level, text });
+  const log = { info: tell("info"), warn: tell("warn"), error: tell("error") };
+  const queue = new DirqQueue(root, 2000);
+  const heard = bell === undefined ? {} : { bell: new SqsBell(bell.sqs, bell.url, bell.visibility ?? 30) };
+  return { ports: { store, queue, log, now: () => NOW, ...heard }, lines };
+}
