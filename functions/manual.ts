@@ -1,0 +1,12 @@
+import type { Context, S3Event } from "aws-lambda";
+import { logger } from "../lib/wiring/lambda-log.ts";
+import { manualFiles } from "../lib/wiring/lambda-manual.ts";
+import { lambdaParts } from "../lib/wiring/lambda-parts.ts";
+
+const parts = lambdaParts(process.env);
+
+/** Sends the hand-written records that somebody put under manual/incoming/ of the bucket. A failure makes Lambda try again. */
+export const handler = async (event: S3Event, context: Context) => {
+  logger.addContext(context);
+  return manualFiles(event.Records, Math.floor(Date.now() / 1000), parts);
+};
