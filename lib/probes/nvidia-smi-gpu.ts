@@ -1,0 +1,119 @@
+import type { GpuDevice } from "./gpu.ts";
+import { readEcc, type EccErrors } from "./nvidia-smi-ecc.ts";
+import { readHealth, type Health } from "./nvidia-smi-health.ts";
+import { readMig, type Mig } from "./nvidia-smi-mig.ts";
+import { readPower, type Power } from "./nvidia-smi-power.ts";
+import { readProcesses } from "./nvidia-smi-processes.ts";
+import { readReasons, readReasonSeconds, type Reasons, type ReasonSeconds } from "./nvidia-smi-reasons.ts";
+import type { Reader } from "./nvidia-smi-reader.ts";
+
+export const CLOCK_DOMAINS = ["graphics", "sm", "memory", "video"] as const;
+type ClockDomain = (typeof CLOCK_DOMAINS)[number];
+const CLOCK_TAGS: Readonly<Record<ClockDomain, string>> = {
+  graphics: "graphics_clock",
+  sm: "sm_clock",
+  memory: "mem_clock",
+  video: "video_clock",
+};
+
+export const ENGINES = ["encoder", "decoder", "jpeg", "ofa"] as const;
+type Engine = (typeof ENGINES)[number];
+
+type Values<K extends string> = Readonly<Record<K, number | undefined>>;
+
+/** One GPU as nvidia-smi saw it. Base units (bytes, watts, hertz, 0 to 1); undefined is "not read". */
+export type NvidiaGpu = GpuDevice & {
+  readonly name: string | undefined;
+  readonly pciBusId: string | undefined;
+  readonly memoryReservedBytes: number | undefined;
+  /** share of time in which memory was read or written */
+  readonly memoryUtilization: number | undefined;
+  readonly engines: Values<Engine>;
+  readonly temperature: number | undefined;
+  readonly memoryTemperature: number | undefined;
+  readonly fanSpeed: number | undefined;
+  /** 0 for P0 */
+  readonly performanceState: number | undefined;
+  readonly power: Power;
+  readonly reasons: Reasons | undefined;
+  readonly reasonSeconds: readonly ReasonSeconds[];
+  readonly clocks: Values<ClockDomain>;
+  readonly maxClocks: Values<ClockDomain>;
+  readonly pcie: Values<"generation" | "maxGeneration" | "width" | "maxWidth" | "transmit" | "receive" | "replays">;
+  readonly eccVolatile: EccErrors | undefined;
+  readonly eccAggregate: EccErrors | undefined;
+  readonly health: Health;
+  readonly mig: Mig | undefined;
+};
+
+/** What `nvidia-smi -q -x` says. `gpus` are in its order, those that could not be read at all left out. */
+export type NvidiaSmi = {
+  /** "v12" of nvsmi_device_v12.dtd */
+  readonly dtd: string | undefined;
+  readonly driverVersion: string | undefined;
+  /** as printed, also `Not Found` */
+  readonly cudaVersion: string | undefined;
+  /** what the driver says; may be more than there are elements, and is never used to loop */
+  readonly attachedGpus: number | undefined;
+  /** `<gpu>` elements, readable or not */
+  readonly gpuElements: number;
+  readonly gpus: readonly NvidiaGpu[];
+};
+
+const readClocks = (gpu: Reader, parent: "clocks" | "max_clocks"): Values<ClockDomain> => {
+  const clock = (domain: ClockDomain) => gpu.number("hertz", parent, CLOCK_TAGS[domain]);
+  return { graphics: clock("graphics"), sm: clock("sm"), memory: clock("memory"), video: clock("video") };
+};
+
+const readEngines = (gpu: Reader): Values<Engine> => {
+  const engine = (name: Engine) => gpu.number("share", "utilization", `${name}_util`);
+  return { encoder: engine("encoder"), decoder: engine("decoder"), jpeg: engine("jpeg"), ofa: engine("ofa") };
+};
+
+const readPcie = (gpu: Reader): NvidiaGpu["pcie"] => {
+  const link = ["pci", "pci_gpu_link_info"] as const;
+  return {
+    generation: gpu.integer(...link, "pcie_gen", "current_link_gen"),
+    maxGeneration: gpu.integer(...link, "pcie_gen", "max_link_gen"),
+    width: gpu.number("lanes", ...link, "link_widths", "current_link_width"),
+    maxWidth: gpu.number("lanes", ...link, "link_widths", "max_link_width"),
+    transmit: gpu.number("bytesPerSecond", "pci", "tx_util"),
+    receive: gpu.number("bytesPerSecond", "pci", "rx_util"),
+    replays: gpu.integer("pci", "replay_counter"),
+  };
+};
+
+const parseState = (text: string): number | undefined => {
+  const digits = /^P(\d{1,2})$/.exec(text)?.[1];
+  return digits === undefined ? undefined : Number(digits);
+};
+
+/** Reads one `<gpu>` element; `index` is its position, which is nvidia-smi's own index. */
+export const readGpu = (gpu: Reader, index: number): NvidiaGpu => ({
+  index,
+  minorNumber: gpu.integer("minor_number"),
+  uuid: gpu.name("uuid"),
+  name: gpu.name("product_name"),
+  pciBusId: gpu.name("@id") ?? gpu.name("pci", "pci_bus_id"),
+  utilization: gpu.number("share", "utilization", "gpu_util"),
+  memoryUtilization: gpu.number("share", "utilization", "memory_util"),
+  engines: readEngines(gpu),
+  memoryUsedBytes: gpu.number("bytes", "fb_memory_usage", "used"),
+  memoryTotalBytes: gpu.number("bytes", "fb_memory_usage", "total"),
+  memoryReservedBytes: gpu.number("bytes", "fb_memory_usage", "reserved"),
+  temperature: gpu.number("celsius", "temperature", "gpu_temp"),
+  memoryTemperature: gpu.number("celsius", "temperature", "memory_temp"),
+  fanSpeed: gpu.number("percent", "fan_speed"),
+  performanceState: gpu.choice(parseState, "performance_state"),
+  power: readPower(gpu),
+  reasons: readReasons(gpu),
+  reasonSeconds: readReasonSeconds(gpu),
+  clocks: readClocks(gpu, "clocks"),
+  maxClocks: readClocks(gpu, "max_clocks"),
+  pcie: readPcie(gpu),
+  eccVolatile: readEcc(gpu, "volatile"),
+  eccAggregate: readEcc(gpu, "aggregate"),
+  health: readHealth(gpu),
+  mig: readMig(gpu),
+  processes: readProcesses(gpu),
+});
