@@ -15,6 +15,8 @@ const GRID = tenant("grid", { since });
 const SECOND = tenant("second", { since, submitHost: "other" });
 const JOBS = [ended("2025-01-30T12:00"), ended("2025-02-01T12:00"), ended("2025-02-02T12:00", { in: "second" })];
 
+const few = (jobs: readonly Job[]) => cluster(jobs, { from: at("2025-01-29"), to: at("2025-02-08") });
+
 /** A store that comes in between: `before` is called with the number of each call, counted from 1. */
 function watched(store: ObjectStore, before: (call: number, what: string) => void | Promise<void>): ObjectStore {
   let calls = 0;
@@ -33,17 +35,17 @@ function watched(store: ObjectStore, before: (call: number, what: string) => voi
 
 class Killed extends Error {}
 
-/** Runs until the store's call `at`, from which on nothing more gets through; false if it came to its end before. */
+/** Runs until the store's call `last`, from which on nothing more gets through; false if it came to its end before. */
 async function killedAt(
   world: World,
-  at: number,
+  last: number,
   now: string,
   tenants: readonly Tenant[],
   options: WorldRun = {},
 ): Promise<boolean> {
   let dead = false;
   const store = watched(world.store, (call) => {
-    dead ||= call >= at;
+    dead ||= call >= last;
     if (dead) throw new Killed();
   });
   await world.runOnly(now, tenants, { ...options, store }).catch((error: unknown) => {
@@ -96,10 +98,10 @@ describe("Everything may be repeated or killed at any point", () => {
   ] as [string, Tenant[] | undefined, Tenant[]][])(
     "%s, killed before each call to the store, then run again: APEL's table is right, nothing lost",
     async (_what, before, after) => {
-      const series = simulate(cluster(JOBS));
+      const series = simulate(few(JOBS));
       let kills = 0;
       for (let call = 1, dead = true; dead; call += 1) {
-        const world = new World(cluster(JOBS), series);
+        const world = new World(few(JOBS), series);
         if (before !== undefined) await world.runOnly("2025-02-03T12:00", before);
         await world.deliver("2025-02-03T12:00");
         dead = await killedAt(world, call, "2025-02-04T12:00", after);
@@ -127,15 +129,15 @@ describe("Everything may be repeated or killed at any point", () => {
   );
 
   test("a store that fails once fails what it was about and nothing else", async () => {
-    const world = new World(cluster(JOBS));
+    const world = new World(few(JOBS));
     const store = watched(world.store, (_call, what) => {
       if (what.startsWith("put outgoing/UNI-TEST/other/2025-02/")) throw new Error("disk full");
     });
-    const result = await world.run("2025-02-10", [GRID, SECOND], { store });
+    const result = await world.run("2025-02-05T12:00", [GRID, SECOND], { store });
     expect(result.months[1]!.units.map(became)).toEqual(["published", "unexpected: Error: disk full"]);
-    expect(became(unitIn(await world.run("2025-02-10", [GRID, SECOND]), "2025-02", { submitHost: "other" }))).toBe(
-      "published",
-    );
+    expect(
+      became(unitIn(await world.run("2025-02-05T12:00", [GRID, SECOND]), "2025-02", { submitHost: "other" })),
+    ).toBe("published");
     expect(world.shown("2025-02")).toMatchObject({ jobs: 2, syncJobs: 2 });
   });
 });
@@ -147,17 +149,17 @@ describe("two runs at once: one wins, the figures are right, the generations dis
     "interleaved at every call to the store (second tenant under %s)",
     async (submitHost) => {
       const tenants = [GRID, { ...SECOND, submitHost }];
-      const series = simulate(cluster(more));
+      const series = simulate(few(more));
       let calls = Infinity;
-      for (let at = 1; at <= calls; at += 1) {
-        const world = new World(cluster(more), series);
+      for (let between = 1; between <= calls; between += 1) {
+        const world = new World(few(more), series);
         await world.runOnly("2025-02-03T06:00", tenants);
         calls = 0;
         let other: ReturnType<World["runOnly"]> | undefined;
         // The other run goes from beginning to end between two calls of this one.
         const store = watched(world.store, async (call) => {
           calls = call;
-          if (call === at) await (other = world.runOnly("2025-02-05T12:00", tenants));
+          if (call === between) await (other = world.runOnly("2025-02-05T12:00", tenants));
         });
         const mine = await world.runOnly("2025-02-05T12:00", tenants, { store });
         const theirs = await other!;
@@ -179,7 +181,7 @@ describe("two runs at once: one wins, the figures are right, the generations dis
   );
 
   test("a run that saw less and comes second is refused, not published over the first", async () => {
-    const world = new World(cluster(more));
+    const world = new World(few(more));
     let other: ReturnType<World["runOnly"]> | undefined;
     const store = watched(world.store, async (_call, what) => {
       // After this run has counted, before it reserves: the other one, which sees a job more, goes first.
@@ -194,7 +196,7 @@ describe("two runs at once: one wins, the figures are right, the generations dis
   });
 
   test("a state that never holds still: store_conflict, nothing written", async () => {
-    const world = new World(cluster(more));
+    const world = new World(few(more));
     const quick = world.store;
     let turn = 0;
     const store = watched(quick, async (_call, what) => {

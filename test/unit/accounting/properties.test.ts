@@ -62,7 +62,7 @@ describe("NumberOfJobs, durations, first and last end, and the sync record come 
           expect(count.noEnd.size).toBeGreaterThanOrEqual(evicted + deleted);
         }
       }),
-      { numRuns: runs(50) },
+      { numRuns: runs(30) },
     );
   });
 
@@ -85,7 +85,7 @@ describe("NumberOfJobs, durations, first and last end, and the sync record come 
             });
           }
       }),
-      { numRuns: runs(25) },
+      { numRuns: runs(15) },
     );
   });
 });
@@ -116,7 +116,7 @@ describe("result and figures do not depend on pieces, tiles, order or retries", 
             expect(published(cut)).toEqual(published(plain));
           },
         ),
-        { numRuns: runs(8) },
+        { numRuns: runs(6) },
       );
     },
   );
@@ -155,7 +155,7 @@ describe("the unit of the ledger is the day", () => {
           expect(rows(once).length).toBeGreaterThanOrEqual(judged.length);
         },
       ),
-      { numRuns: runs(10) },
+      { numRuns: runs(6) },
     );
   });
 });
@@ -253,7 +253,7 @@ describe("changing model, format, benchmark, tenants or VO rules between runs", 
           }
         }
       }),
-      { numRuns: runs(150) },
+      { numRuns: runs(100) },
     );
   });
 });

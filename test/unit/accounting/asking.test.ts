@@ -1,0 +1,265 @@
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { ask } from "../../../lib/accounting/ask.ts";
+import { askCpu, askMemory, askPods } from "../../../lib/accounting/pods.ts";
+import type { Fact, Monitoring, Row, UidPrefixes, Window } from "../../../lib/accounting/ports.ts";
+import { GridmeterError } from "../../../lib/errors.ts";
+import { HOUR, MINUTE } from "./world.ts";
+
+const T = 1_700_000_000;
+type Sample = { readonly time: number; readonly row: Row };
+
+/** A monitoring of single samples that notes what it was asked, and refuses what it is told to refuse. */
+function asked(
+  samples: Partial<Record<Fact, readonly Sample[]>>,
+  refuses: (window: Window, prefixes?: UidPrefixes) => boolean = () => false,
+) {
+  const questions: { fact: Fact; window: Window; prefixes?: UidPrefixes }[] = [];
+  const monitoring: Monitoring = {
+    facts: async (fact, window, prefixes) => {
+      questions.push({ fact, window, ...(prefixes === undefined ? {} : { prefixes }) });
+      if (refuses(window, prefixes)) throw new GridmeterError("prometheus_too_large", "too large");
+      const inside = (samples[fact] ?? [])
+        .filter(
+          ({ time, row }) =>
+            time >= window.from && time <= window.to && (prefixes?.some((one) => row.uid.startsWith(one)) ?? true),
+        )
+        .toSorted((a, b) => a.time - b.time);
+      const rows = new Map<string, Row>();
+      for (const { row } of inside) {
+        const key = `${row.uid} ${row.part ?? ""}`;
+        const held = rows.get(key);
+        const latest = fact === "cores" || fact === "memoryRequest";
+        if (held === undefined || latest || row.value > held.value || (row.text ?? "") > (held.text ?? ""))
+          rows.set(key, row);
+      }
+      return [...rows.values()];
+    },
+    seen: () => Promise.resolve([]),
+    namespaces: () => Promise.resolve({ names: [], exportedNames: [] }),
+    voLabelSeen: () => Promise.resolve(false),
+  };
+  return { monitoring, questions };
+}
+
+const row = (uid: string, value: number, more: Partial<Row> = {}): Row => ({ uid, pod: `pod-${uid}`, value, ...more });
+const single = (fact: Fact, ...rows: Row[]) => ({
+  [fact]: rows.map((each, index) => ({ time: T + index, row: each })),
+});
+
+describe("When Prometheus refuses a piece, the asked range is tiled contiguously, then by uid prefix", () => {
+  test("contiguous tiles, in halves, cut at whole hours", async () => {
+    const { monitoring, questions } = asked({}, ({ from, to }) => to - from > 3 * HOUR);
+    await ask(monitoring, "end", { from: T, to: T + 10 * HOUR + 1 });
+    const tiles = questions
+      .map(({ window }) => window)
+      .filter(({ from, to }) => to - from <= 3 * HOUR)
+      .toSorted((a, b) => a.from - b.from);
+    expect(tiles[0]!.from).toBe(T);
+    expect(tiles.at(-1)!.to).toBe(T + 10 * HOUR + 1);
+    tiles.slice(1).forEach((tile, index) => expect(tile.from).toBe(tiles[index]!.to));
+  });
+
+  test("an hour that is still refused is asked by uid, so that every uid is asked exactly once", async () => {
+    const uids = Array.from({ length: 256 }, (_, index) => `${index.toString(16).padStart(2, "0")}-uid`);
+    const { monitoring, questions } = asked(
+      single("end", ...uids.map((uid) => row(uid, 1))),
+      (_window, prefixes) => (prefixes?.length ?? 99) > 1 || prefixes![0]!.length < 2,
+    );
+    const answer = await ask(monitoring, "end", { from: T, to: T + HOUR });
+    expect([...answer.keys()].toSorted()).toEqual(uids);
+    const leaves = questions.flatMap(({ prefixes }) =>
+      prefixes?.length === 1 && prefixes[0]!.length === 2 ? prefixes : [],
+    );
+    expect(new Set(leaves).size).toBe(leaves.length);
+    expect(leaves).toHaveLength(256);
+  });
+
+  test("once even the smallest piece is refused, so is the whole: prometheus_too_large", async () => {
+    const { monitoring } = asked({}, () => true);
+    await expect(ask(monitoring, "end", { from: T, to: T + 60 })).rejects.toMatchObject({
+      code: "prometheus_too_large",
+    });
+  });
+
+  test("another error is not a reason to ask for less", async () => {
+    let calls = 0;
+    const failing = {
+      ...asked({}).monitoring,
+      facts: () => ((calls += 1), Promise.reject(new GridmeterError("prometheus_auth", "401"))),
+    };
+    await expect(ask(failing, "end", { from: T, to: T + 10 * HOUR })).rejects.toMatchObject({
+      code: "prometheus_auth",
+    });
+    expect(calls).toBe(1);
+  });
+});
+
+describe("answers merged by uid: latest end and start, latest request", () => {
+  test("a request that changed: the later tile's, also if it is lower", async () => {
+    const samples = {
+      cores: [
+        { time: T, row: row("a", 4) },
+        { time: T + 5 * HOUR, row: row("a", 1) },
+      ],
+    };
+    const { monitoring } = asked(samples, ({ from, to }) => to - from > 2 * HOUR);
+    expect((await ask(monitoring, "cores", { from: T, to: T + 6 * HOUR })).get("a")?.value).toBe(1);
+  });
+
+  test("an end: the greatest, also if an earlier tile has it", async () => {
+    const samples = {
+      end: [
+        { time: T, row: row("a", 9) },
+        { time: T + 5 * HOUR, row: row("a", 5) },
+      ],
+    };
+    const { monitoring } = asked(samples, ({ from, to }) => to - from > 2 * HOUR);
+    expect((await ask(monitoring, "end", { from: T, to: T + 6 * HOUR })).get("a")?.value).toBe(9);
+  });
+
+  test("whatever the tiles", async () => {
+    const facts = fc.constantFrom<Fact>(
+      "end",
+      "start",
+      "finished",
+      "cores",
+      "cpu",
+      "memoryUsed",
+      "memoryRequest",
+      "vo",
+    );
+    const sample = fc.record({
+      time: fc.integer({ min: T, max: T + 12 * HOUR }),
+      row: fc.record({
+        uid: fc.constantFrom("0a", "0b", "1a", "ff"),
+        pod: fc.constant("p"),
+        value: fc.integer({ min: 0, max: 9 }),
+      }),
+    });
+    // One value for each moment: two of one moment would be copies, and those have been merged before.
+    const samples = fc.uniqueArray(sample, { maxLength: 30, selector: ({ time, row: { uid } }) => `${time} ${uid}` });
+    await fc.assert(
+      fc.asyncProperty(
+        facts,
+        samples,
+        fc.integer({ min: 1, max: 13 }),
+        fc.integer({ min: 1, max: 5 }),
+        async (fact, drawn, hours, most) => {
+          const held = drawn.map(({ time, row: each }) => ({
+            time,
+            row: fact === "vo" ? { ...each, text: `vo${each.value}`, value: 1 } : each,
+          }));
+          const window = { from: T, to: T + 12 * HOUR };
+          const whole = await ask(asked({ [fact]: held }).monitoring, fact, window);
+          const uids = new Set(held.map(({ row: { uid } }) => uid));
+          const tiled = asked(
+            { [fact]: held },
+            ({ from, to }, prefixes) =>
+              to - from > hours * HOUR ||
+              [...uids].filter((uid) => prefixes?.some((one) => uid.startsWith(one)) ?? true).length > most,
+          );
+          const answer = await ask(tiled.monitoring, fact, window);
+          const values = (found: ReadonlyMap<string, Row>) =>
+            [...found].map(([uid, { value, text }]) => [uid, value, text]).toSorted();
+          expect(values(answer)).toEqual(values(whole));
+        },
+      ),
+      { numRuns: 200 },
+    );
+  });
+});
+
+describe("pods from facts", () => {
+  const options = { lastSeen: T + HOUR, withVo: true };
+  const window = { from: T, to: T + HOUR };
+  const pods = (samples: Partial<Record<Fact, readonly Row[]>>) => {
+    const timed = Object.fromEntries(
+      Object.entries(samples).map(([fact, rows]) => [fact, rows.map((each) => ({ time: T + 50 * MINUTE, row: each }))]),
+    );
+    return askPods(asked(timed).monitoring, window, options);
+  };
+
+  test("one pod whole", async () => {
+    const { finished, unfinished } = await pods({
+      end: [row("a", T + 5.9)],
+      finished: [row("a", 1)],
+      start: [row("a", T)],
+      cores: [row("a", 1.2345)],
+      vo: [row("a", 1, { text: "atlas" })],
+    });
+    expect(finished).toEqual([{ uid: "a", pod: "pod-a", end: T + 5, start: T, milliCores: 1235, vo: "atlas" }]);
+    expect(unfinished).toEqual({ notFinished: new Map(), noEnd: new Set() });
+  });
+
+  test("a request of 0 is none", async () => {
+    const { finished } = await pods({ end: [row("a", T)], finished: [row("a", 1)], cores: [row("a", 0)] });
+    expect(finished[0]).toEqual({ uid: "a", pod: "pod-a", end: T });
+  });
+
+  test("finished without an end is no_end; an end without a finished phase is not_finished", async () => {
+    const { finished, unfinished } = await pods({ end: [row("b", T)], finished: [row("a", 1), row("b", 0)] });
+    expect(finished).toEqual([]);
+    expect(unfinished).toEqual({ notFinished: new Map([["b", T]]), noEnd: new Set(["a"]) });
+  });
+
+  test("an open pod without a sample in the last quarter of an hour of monitoring is gone", async () => {
+    const at = (minutes: number) => asked({ finished: [{ time: T + minutes * MINUTE, row: row("a", 0) }] }).monitoring;
+    expect((await askPods(at(44), window, options)).unfinished.noEnd).toEqual(new Set(["a"]));
+    expect((await askPods(at(46), window, options)).unfinished.noEnd).toEqual(new Set());
+    expect((await askPods(at(44), window, { ...options, lastSeen: undefined })).unfinished.noEnd).toEqual(new Set());
+  });
+
+  test("clocks differ: what was scraped up to five minutes before the window is seen", async () => {
+    const before = (seconds: number) =>
+      asked({ end: [{ time: T - seconds, row: row("a", T) }], finished: [{ time: T - seconds, row: row("a", 1) }] })
+        .monitoring;
+    expect((await askPods(before(300), window, options)).finished).toHaveLength(1);
+    expect((await askPods(before(301), window, options)).finished).toHaveLength(0);
+  });
+
+  test("the VO label is asked for only where the tenant has one", async () => {
+    const { monitoring, questions } = asked({});
+    await askPods(monitoring, window, { ...options, withVo: false });
+    expect(questions.map(({ fact }) => fact)).not.toContain("vo");
+  });
+
+  test.each(["end", "start", "cores", "finished"] as const)("NaN of %s is sample_invalid", async (fact) => {
+    const good = { end: [row("a", T)], finished: [row("a", 1)], start: [row("a", T)], cores: [row("a", 1)] };
+    await expect(pods({ ...good, [fact]: [row("a", NaN)] })).rejects.toMatchObject({ code: "sample_invalid", exit: 4 });
+  });
+
+  test("NaN is not hidden by a number of another tile", async () => {
+    const samples = {
+      end: [
+        { time: T, row: row("a", NaN) },
+        { time: T + 3 * HOUR, row: row("a", T) },
+      ],
+      finished: [{ time: T, row: row("a", 1) }],
+    };
+    const { monitoring } = asked(samples, ({ from, to }) => to - from > HOUR);
+    await expect(askPods(monitoring, { from: T, to: T + 4 * HOUR }, options)).rejects.toMatchObject({
+      code: "sample_invalid",
+    });
+  });
+
+  test("CPU: parts of a pod add up, in milliseconds; memory: in whole KiB, rounded up", async () => {
+    const parts = [row("a", 1.0004, { part: "x" }), row("a", 2.0004, { part: "y" }), row("b", 0)];
+    expect(await askCpu(asked(single("cpu", ...parts)).monitoring, T, T + HOUR)).toEqual(
+      new Map([
+        ["a", 3001],
+        ["b", 0],
+      ]),
+    );
+    expect(
+      await askMemory(
+        asked(single("memoryUsed", row("a", 1025, { part: "x" }), row("a", 1, { part: "y" }))).monitoring,
+        "memoryUsed",
+        window,
+      ),
+    ).toEqual(new Map([["a", 2]]));
+    await expect(askCpu(asked(single("cpu", row("a", NaN))).monitoring, T, T + HOUR)).rejects.toMatchObject({
+      code: "sample_invalid",
+    });
+  });
+});
