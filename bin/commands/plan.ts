@@ -61,9 +61,9 @@ type Plain = { months: ReturnType<typeof plainMonth>[]; units: ReturnType<typeof
 function text({ months, units }: Plain): string {
   const lines: string[] = [];
   for (const { tenant, month, settled, recount, pieces } of months) {
-    lines.push(
-      `${month} ${tenant}: ${settled.length} days settled in the ledger${recount === "no" ? "" : `, all asked again (recount ${recount})`}`,
-    );
+    const again = recount === "no" || settled.length === 0 ? "" : ", all asked again";
+    const why = recount === "due" && again !== "" ? ": the previous month is counted once more in full on the 4th" : "";
+    lines.push(`${month} ${tenant}: ${settled.length} days settled in the ledger${again}${why}`);
     for (const { days } of pieces) lines.push(`  would ask for ${days[0] ?? ""} to ${days.at(-1) ?? ""}`);
     if (pieces.length === 0) lines.push("  would ask Prometheus nothing");
   }

@@ -1,0 +1,67 @@
+// `npm run build` makes one file that runs with nothing beside it, on our Node and on the older one of a submit host.
+import { execFile } from "node:child_process";
+import { copyFile, mkdir, readdir } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { kindsCluster, MIXED, simulate, truth } from "../simulator/index.ts";
+import type { PrometheusServer } from "../support/prometheus-server.ts";
+import { gap, leastSettings, resultOf, runCli } from "../support/run-cli.ts";
+import { serveSeries } from "../support/serve-series.ts";
+import { scratchDirectory } from "../support/store-script.ts";
+
+const root = resolve(import.meta.dirname, "../..");
+const cluster = kindsCluster({ kinds: ["plain"], scrapeInterval: 240 });
+let server: PrometheusServer;
+let scratch: Awaited<ReturnType<typeof scratchDirectory>>;
+
+beforeAll(async () => {
+  scratch = await scratchDirectory();
+  await promisify(execFile)(process.execPath, ["scripts/run.mjs", "scripts/build.ts"], {
+    cwd: root,
+  });
+  server = await serveSeries(simulate(cluster));
+}, 120_000);
+
+afterAll(async () => {
+  await server.stop();
+  await scratch.remove();
+});
+
+describe.each([
+  ["the Node of the project", process.execPath],
+  ["the Node of the system", "/usr/bin/node"],
+])("dist/gridmeter.cjs alone in an empty directory, with %s", (name, node) => {
+  let cwd: string;
+  let program: readonly string[];
+  beforeAll(async () => {
+    cwd = join(scratch.path, name.replaceAll(" ", "-"));
+    await mkdir(cwd);
+    await copyFile(join(root, "dist/gridmeter.cjs"), join(cwd, "gridmeter.cjs"));
+    program = [node, join(cwd, "gridmeter.cjs")];
+  });
+
+  test("--help and --version", async () => {
+    const help = await runCli(["--help"], { cwd, program });
+    expect(help).toMatchObject({ code: 0, stderr: "" });
+    for (const command of ["account", "plan", "check", "manual"]) expect(help.stdout).toContain(`  ${command} `);
+    expect((await runCli(["--version"], { cwd, program })).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+  });
+
+  test("account --dry-run", async () => {
+    const args = ["account", ...gap("2025-01", "2025-02"), "--dry-run", "--json"];
+    const run = await runCli(args, { cwd, env: leastSettings(server.url), program });
+    expect(run).toMatchObject({ code: 0 });
+    const { months } = resultOf(run);
+    expect(months[0]?.tenants[0]?.jobs).toBe(truth(cluster, "2025-01").get(MIXED)?.jobs);
+    expect(months[0]?.units[0]?.messages?.join("\n")).toContain("APEL-summary-job-message: v0.2");
+    expect(await readdir(cwd)).toEqual(["gridmeter.cjs"]);
+  });
+
+  test("account into a queue and a ledger", async () => {
+    const args = ["account", ...gap("2025-01", "2025-02")];
+    const run = await runCli(args, { cwd, env: leastSettings(server.url), program });
+    expect(run).toMatchObject({ code: 0 });
+    expect(run.stderr).toContain("2 messages are in dirq:");
+  });
+});
