@@ -2,6 +2,7 @@ import { z } from "zod";
 import { GridmeterError, errorText } from "../errors.ts";
 import { ask, deleteGroup } from "./gateway.ts";
 import type { GatewayOptions } from "./gateway.ts";
+import { groupPath } from "./grouping.ts";
 import type { Grouping } from "./grouping.ts";
 
 /** A group of the gateway. `pushedAt`: last push that the gateway took, epoch seconds; 0 if it never took one. */
@@ -16,7 +17,7 @@ const answer = z.object({
   ),
 });
 
-/** All groups of a gateway. @throws GridmeterError `pushgateway_failed` */
+/** All groups of a gateway, sorted. @throws GridmeterError `pushgateway_failed` */
 export async function listGroups(url: string, options: GatewayOptions = {}): Promise<readonly Group[]> {
   const parsed = answer.safeParse(await ask(url, "/api/v1/metrics", options));
   if (!parsed.success) {
@@ -25,10 +26,12 @@ export async function listGroups(url: string, options: GatewayOptions = {}): Pro
       `The Pushgateway's list of groups has another shape: ${z.prettifyError(parsed.error).slice(0, 300)}. No group was deleted. Check PUSHGATEWAY_URL.`,
     );
   }
-  return parsed.data.data.map(({ labels, push_time_seconds: pushed }) => ({
+  const groups = parsed.data.data.map(({ labels, push_time_seconds: pushed }) => ({
     grouping: labels,
     pushedAt: pushed.metrics[0]?.value ?? 0,
   }));
+  // The gateway lists them in no order.
+  return groups.toSorted((a, b) => (groupPath(a.grouping) < groupPath(b.grouping) ? -1 : 1));
 }
 
 export type ReapOptions = GatewayOptions & {

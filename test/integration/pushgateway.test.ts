@@ -1,0 +1,212 @@
+// lib/pushgateway against the real Pushgateway, and against servers that misbehave as ones on the way do.
+import { createServer } from "node:http";
+import type { RequestListener, Server } from "node:http";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { GridmeterError } from "../../lib/errors.ts";
+import { deleteGroup, push } from "../../lib/pushgateway/gateway.ts";
+import type { Grouping } from "../../lib/pushgateway/grouping.ts";
+import { listGroups, reap } from "../../lib/pushgateway/reap.ts";
+import { listen } from "../support/fault-proxy.ts";
+import { startPushgateway } from "../support/pushgateway-server.ts";
+import type { PushgatewayServer } from "../support/pushgateway-server.ts";
+
+const now = (): number => Math.floor(Date.now() / 1000);
+const TEXT = "# TYPE probe_up gauge\nprobe_up 1\n";
+const AGENT = "gridmeter_agent";
+
+async function failure(promise: Promise<unknown>): Promise<GridmeterError> {
+  const thrown = await promise.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  expect(thrown).toBeInstanceOf(GridmeterError);
+  return thrown as GridmeterError;
+}
+
+describe("the real Pushgateway", () => {
+  let gateway: PushgatewayServer;
+  beforeAll(async () => {
+    gateway = await startPushgateway();
+  });
+  afterAll(() => gateway.stop());
+  afterEach(async () => {
+    for (const { grouping } of await listGroups(gateway.url)) await deleteGroup(gateway.url, grouping);
+    expect(await listGroups(gateway.url)).toEqual([]);
+  });
+
+  const groupings = async (): Promise<Grouping[]> => (await listGroups(gateway.url)).map(({ grouping }) => grouping);
+
+  const nasty: readonly Grouping[] = [
+    { job: AGENT, instance: "node1", probe: "docker-ps" },
+    { job: AGENT, instance: "a/b//c", probe: "x" },
+    { job: AGENT, instance: "", probe: "" },
+    { job: AGENT, instance: ".", probe: ".." },
+    { job: AGENT, instance: "Kölner Knoten ☃ 🖥", probe: "日本" },
+    { job: AGENT, instance: '50% + "quoted" \\ = & ? # @base64', probe: "new\nline" },
+    { job: "gridmeter/agent ü", probe: "x" },
+  ];
+
+  test.each(nasty)("%o is pushed, listed and deleted exactly", async (grouping) => {
+    await push(gateway.url, { job: AGENT, instance: "beside" }, TEXT);
+    await push(gateway.url, grouping, TEXT);
+    const listed = (await listGroups(gateway.url)).find((group) => group.grouping["instance"] !== "beside")!;
+    expect(listed.grouping).toEqual(grouping);
+    expect(Math.abs(listed.pushedAt - now())).toBeLessThan(5);
+    await deleteGroup(gateway.url, listed.grouping);
+    expect(await groupings()).toEqual([{ job: AGENT, instance: "beside" }]);
+  });
+
+  test("PUT replaces the group, POST only the metrics that it names", async () => {
+    const group = { job: AGENT, probe: "a" };
+    await push(gateway.url, group, "# TYPE one gauge\none 1\n# TYPE two gauge\ntwo 2\n");
+    await push(gateway.url, group, "# TYPE two gauge\ntwo 3\n", { method: "POST" });
+    expect(await gateway.metrics()).toMatch(/^one\{.*\} 1$/m);
+    expect(await gateway.metrics()).toMatch(/^two\{.*\} 3$/m);
+    await push(gateway.url, group, "# TYPE two gauge\ntwo 4\n");
+    expect(await gateway.metrics()).not.toMatch(/^one\{/m);
+    expect(await gateway.metrics()).toMatch(/^two\{.*\} 4$/m);
+  });
+
+  test("what the gateway says about metrics that it does not take is in the error", async () => {
+    await push(gateway.url, { job: AGENT, probe: "a" }, TEXT);
+    const clash = await failure(push(gateway.url, { job: AGENT, probe: "b" }, "# TYPE probe_up counter\nprobe_up 1\n"));
+    expect(clash).toMatchObject({ code: "pushgateway_failed", retryable: true });
+    expect(clash.message).toContain("answered 400");
+    expect(clash.message).toMatch(/probe_up.*is not a COUNTER/s);
+    const torn = await failure(push(gateway.url, { job: AGENT, probe: "c" }, "probe_up"));
+    expect(torn.message).toContain("answered 400");
+  });
+
+  test("reap deletes the agents' old groups, and no other", async () => {
+    const dead = nasty.filter(({ job, probe }) => job === AGENT && probe !== undefined);
+    const others: readonly Grouping[] = [
+      { job: AGENT },
+      { job: AGENT, instance: "node1" },
+      { job: `${AGENT}2`, instance: "node1", probe: "docker-ps" },
+      { job: "gridmeter_accounting", site: "A", submit_host: "B", period: "current" },
+      { job: "gridmeter_accounting", probe: "of somebody else" },
+      { job: "backup", probe: "x" },
+    ];
+    for (const group of [...dead, ...others]) await push(gateway.url, group, TEXT);
+    const options = { job: AGENT, requireLabel: "probe", olderThanSeconds: 60 };
+
+    expect(await reap(gateway.url, { ...options, now: now() })).toEqual([]);
+    expect(await groupings()).toHaveLength(dead.length + others.length);
+
+    const later = now() + 120;
+    const would = await reap(gateway.url, { ...options, now: later, dryRun: true });
+    expect(would.map(({ grouping }) => grouping)).toEqual(expect.arrayContaining([...dead]));
+    expect(await groupings()).toHaveLength(dead.length + others.length);
+
+    const deleted = await reap(gateway.url, { ...options, now: later });
+    expect(deleted).toEqual(would);
+    expect(deleted).toHaveLength(dead.length);
+    const left = await groupings();
+    expect(left).toHaveLength(others.length);
+    expect(left).toEqual(expect.arrayContaining([...others]));
+  });
+
+  test("a push that was refused is no sign of life", async () => {
+    const group = { job: AGENT, probe: "a" };
+    await push(gateway.url, { job: "other" }, "# TYPE taken counter\ntaken 1\n");
+    await push(gateway.url, group, TEXT);
+    const pushed = (await listGroups(gateway.url)).find(({ grouping }) => grouping["job"] === AGENT)!.pushedAt;
+    await new Promise((resolve) => setTimeout(resolve, 1100));
+    await failure(push(gateway.url, group, "# TYPE taken gauge\ntaken 1\n"));
+    const options = { job: AGENT, requireLabel: "probe", olderThanSeconds: 0.5 };
+    expect(await reap(gateway.url, { ...options, now: pushed + 0.4 })).toEqual([]);
+    expect(await reap(gateway.url, { ...options, now: pushed + 0.6 })).toHaveLength(1);
+  });
+
+  test("a group that does not exist is deleted without an error", async () => {
+    await deleteGroup(gateway.url, { job: "nobody", probe: "x" });
+    expect(await groupings()).toEqual([]);
+  });
+});
+
+describe("what stands between", () => {
+  let server: Server;
+  let url: string;
+  let handler: RequestListener;
+  let seen: { method: string | undefined; path: string | undefined; authorization: string | undefined }[];
+  beforeEach(async () => {
+    seen = [];
+    server = createServer((request, response) => {
+      seen.push({ method: request.method, path: request.url, authorization: request.headers.authorization });
+      handler(request, response);
+    });
+    url = `http://127.0.0.1:${await listen(server)}`;
+  });
+  afterEach(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+
+  test.each([301, 302, 307, 308])("a redirect %i is an error and is not followed", async (status) => {
+    handler = (_request, response) => response.writeHead(status, { location: "/elsewhere" }).end();
+    const error = await failure(push(url, { job: "a" }, TEXT));
+    expect(error.message).toContain(`answered ${status}`);
+    expect(seen).toHaveLength(1);
+  });
+
+  test("the deadline is for the whole exchange, though bytes keep coming", async () => {
+    handler = (_request, response) => {
+      response.writeHead(200);
+      const timer = setInterval(() => response.write(" "), 50);
+      response.on("close", () => clearInterval(timer));
+    };
+    const started = performance.now();
+    const error = await failure(push(url, { job: "a" }, TEXT, { deadlineMs: 400 }));
+    expect(error.message).toContain("did not answer within 0.4 s");
+    expect(performance.now() - started).toBeLessThan(2000);
+  });
+
+  test("a server that is gone, resets, or is no gateway", async () => {
+    handler = (request) => request.socket.resetAndDestroy();
+    expect((await failure(push(url, { job: "a" }, TEXT))).message).toContain("could not be reached");
+    handler = (_request, response) => response.writeHead(200).end("<html>");
+    expect((await failure(listGroups(url))).message).toContain("did not answer with JSON");
+    handler = (_request, response) => response.writeHead(200).end('{"status":"success"}');
+    expect((await failure(listGroups(url))).message).toContain("another shape");
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+    expect((await failure(push(url, { job: "a" }, TEXT))).message).toContain("could not be reached");
+  });
+
+  test("user and password of the URL, or a header; neither is ever in an error", async () => {
+    handler = (_request, response) => response.writeHead(401).end("go away");
+    const secret = url.replace("http://", "http://agent:s3cret%2F@");
+    const basic = await failure(push(`${secret}/prefix/`, { job: "a" }, TEXT));
+    const bearer = await failure(push(url, { job: "a" }, TEXT, { authHeader: "Bearer t0ken" }));
+    expect(seen).toEqual([
+      {
+        method: "PUT",
+        path: "/prefix/metrics/job/a",
+        authorization: `Basic ${Buffer.from("agent:s3cret/").toString("base64")}`,
+      },
+      { method: "PUT", path: "/metrics/job/a", authorization: "Bearer t0ken" },
+    ]);
+    for (const error of [basic, bearer]) {
+      expect(error.message).toContain("answered 401 (go away)");
+      expect(JSON.stringify([error.message, error.cause, error.stack])).not.toMatch(/s3cret|t0ken/);
+    }
+    const malformed = await failure(push("gateway:s3cret@nowhere", { job: "a" }, TEXT));
+    expect(malformed).toMatchObject({ code: "config_invalid" });
+    expect(malformed.message).not.toContain("s3cret");
+  });
+
+  test("groups that cannot be deleted are told of after the others were", async () => {
+    const group = (probe: string) => ({
+      labels: { job: AGENT, probe },
+      push_time_seconds: { metrics: [{ value: "1e9" }] },
+    });
+    handler = (request, response) => {
+      if (request.method === "GET")
+        response.writeHead(200).end(JSON.stringify({ data: [group("a"), group("b"), group("c")] }));
+      else response.writeHead(request.url?.endsWith("/b") === true ? 500 : 202).end();
+    };
+    const error = await failure(reap(url, { job: AGENT, requireLabel: "probe", olderThanSeconds: 60, now: now() }));
+    expect(error.message).toContain("1 of 3 groups");
+    expect(seen.filter(({ method }) => method === "DELETE").map(({ path }) => path?.at(-1))).toEqual(["a", "b", "c"]);
+  });
+});
