@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import { assert, constantFrom, dictionary, oneof, property, string, stringMatching } from "fast-check";
 import { describe, expect, test } from "vitest";
 import { GridmeterError } from "../../../lib/errors.ts";
 import { groupPath } from "../../../lib/pushgateway/grouping.ts";
@@ -36,17 +36,17 @@ describe("the path of a group", () => {
   });
 
   test("any labels come out as they went in, whatever a server or proxy does to dots, slashes and percent signs", () => {
-    const value = fc.oneof(
-      fc.string(),
-      fc.string({ unit: "grapheme" }),
-      fc.constantFrom("", ".", "..", "/", "//", "%2F", "@base64", "=", "+"),
+    const value = oneof(
+      string(),
+      string({ unit: "grapheme" }),
+      constantFrom("", ".", "..", "/", "//", "%2F", "@base64", "=", "+"),
     );
-    const labels = fc.dictionary(fc.stringMatching(/^[a-zA-Z][a-zA-Z0-9_]{0,9}$/), value, {
+    const labels = dictionary(stringMatching(/^[a-zA-Z][a-zA-Z0-9_]{0,9}$/), value, {
       maxKeys: 4,
       noNullPrototype: true,
     });
-    fc.assert(
-      fc.property(labels, value, (others, job) => {
+    assert(
+      property(labels, value, (others, job) => {
         const { job: _job, ...rest } = others;
         const grouping = { job: job === "" ? "job" : job, ...rest };
         const path = groupPath(grouping);
