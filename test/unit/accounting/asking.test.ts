@@ -161,7 +161,7 @@ describe("answers merged by uid: latest end and start, latest request", () => {
           );
           const answer = await ask(tiled.monitoring, fact, window);
           const values = (found: ReadonlyMap<string, Row>) =>
-            [...found].map(([uid, { value, text }]) => [uid, value, text]).toSorted();
+            [...found].map(([uid, { value, text }]) => JSON.stringify([uid, value, text])).toSorted();
           expect(values(answer)).toEqual(values(whole));
         },
       ),

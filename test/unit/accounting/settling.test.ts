@@ -230,7 +230,7 @@ describe("The previous month is counted once more in full on the 4th (late statu
         voLabelSeen: () => Promise.reject(new Error("broken")),
       }),
     });
-    expect(outcomes(broken)["2025-01"]).toBe("unexpected: Error: broken");
+    expect(outcomes(broken)["2025-01"]).toBe("unexpected: broken");
     expect(one.shown("2025-01").jobs).toBe(0);
     await one.run("2025-02-07T12:00", [GRID]);
     expect(one.shown("2025-01").jobs).toBe(1);

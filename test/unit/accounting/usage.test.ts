@@ -1,0 +1,167 @@
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { fingerprint, Ledger } from "../../../lib/accounting/ledger.ts";
+import type { FinishedPod } from "../../../lib/accounting/pods.ts";
+import { dayOf } from "../../../lib/accounting/time.ts";
+import { dayUsage, mergeGroups, toDays, toJob } from "../../../lib/accounting/usage.ts";
+import type { DayUsage, UsageGroup } from "../../../lib/accounting/usage.ts";
+import { MemoryStore } from "../../../lib/store/memory-store.ts";
+import { at, DAY, tenant } from "./world.ts";
+
+const END = at("2025-02-03T12:00");
+const pod = (more: Partial<FinishedPod> = {}): FinishedPod => ({
+  uid: "u",
+  pod: "p",
+  end: END,
+  start: END - 100,
+  milliCores: 500,
+  ...more,
+});
+const options = { defaultMilliCores: undefined, gapsOf: () => [] };
+
+const pods = fc.array(
+  fc
+    .record({
+      end: fc.integer({ min: END, max: END + 3 * DAY }),
+      length: fc.integer({ min: -50, max: 2 * DAY }),
+      milliCores: fc.constantFrom(undefined, 1, 250, 1000, 1001),
+      vo: fc.constantFrom(undefined, "atlas", "cms"),
+      started: fc.boolean(),
+    })
+    .map(({ end, length, milliCores, vo, started }): FinishedPod => ({
+      uid: `${end} ${length}`,
+      pod: "p",
+      end,
+      ...(started ? { start: end - length } : {}),
+      ...(milliCores === undefined ? {} : { milliCores }),
+      ...(vo === undefined ? {} : { vo }),
+    })),
+  { maxLength: 40 },
+);
+
+describe("Left out, counted by reason", () => {
+  test("each pod is a job or has one reason", () => {
+    const { start: _start, ...noStart } = pod();
+    const { milliCores: _cores, ...noCores } = pod();
+    expect(toJob(noStart, undefined)).toBe("no_start");
+    expect(toJob(pod({ start: END + 1 }), undefined)).toBe("negative_duration");
+    expect(toJob(noCores, undefined)).toBe("no_cpu_request");
+    expect(toJob(noCores, 250)).toMatchObject({ milliCores: 250 });
+    expect(toJob(pod(), 250)).toMatchObject({ milliCores: 500, vo: null });
+  });
+
+  test("one set of jobs feeds every figure; nothing is lost or counted twice", () => {
+    const days = [0, 1, 2, 3].map((index) => dayOf(END + index * DAY));
+    fc.assert(
+      fc.property(pods, (drawn) => {
+        const found = toDays(drawn, days, options);
+        const counted = found.flatMap(({ jobs }) => jobs);
+        const groups = found.flatMap(({ usage }) => usage.groups);
+        const left = found.flatMap(({ usage }) => Object.values(usage.leftOut)).reduce((sum, each) => sum + each, 0);
+        expect(counted.length + left).toBe(drawn.length);
+        const sum = (value: (group: UsageGroup) => number) => groups.reduce((total, group) => total + value(group), 0);
+        expect(sum((group) => group.jobs)).toBe(counted.length);
+        expect(sum((group) => group.milliCoreSeconds)).toBe(
+          counted.reduce((total, job) => total + (job.end - job.start) * job.milliCores, 0),
+        );
+        for (const { usage, jobs } of found) {
+          expect(jobs.every((job) => dayOf(job.end) === usage.day)).toBe(true);
+          expect(dayUsage.parse(JSON.parse(JSON.stringify(usage)))).toEqual(usage);
+        }
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  test("a pod of another day is passed over", () => {
+    expect(toDays([pod()], ["2025-02-04"], options)[0]?.usage).toMatchObject({ day: "2025-02-04", groups: [] });
+  });
+});
+
+describe("integers per (VO, milli-cores)", () => {
+  test("groups add up to the same in whatever order and grouping", () => {
+    const groups = (drawn: readonly FinishedPod[]) =>
+      toDays(
+        drawn,
+        [0, 1, 2, 3].map((index) => dayOf(END + index * DAY)),
+        { ...options, defaultMilliCores: 1000 },
+      ).flatMap(({ usage }) => usage.groups);
+    fc.assert(
+      fc.property(pods, fc.nat(), (drawn, cut) => {
+        const all = groups(drawn);
+        const middle = cut % (all.length + 1);
+        const parts = [...mergeGroups(all.slice(middle)), ...mergeGroups(all.slice(0, middle))];
+        expect(mergeGroups(parts)).toEqual(mergeGroups(all));
+        expect(mergeGroups(mergeGroups(all))).toEqual(mergeGroups(all));
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  test("CPU use that is not known is not 0: it says of how many jobs it is known", () => {
+    const cpu = new Map([["a", 7000]]);
+    const [day] = toDays([pod({ uid: "a" }), pod({ uid: "b" })], ["2025-02-03"], { ...options, details: { cpu } });
+    expect(day?.usage).toMatchObject({
+      cpuAsked: true,
+      groups: [{ jobs: 2, cpu: { milliseconds: 7000, jobs: 1, milliCoreSeconds: 50_000 } }],
+    });
+    const [plain] = toDays([pod()], ["2025-02-03"], options);
+    expect(plain?.usage.cpuAsked).toBe(false);
+    expect(plain?.usage.groups[0]).not.toHaveProperty("cpu");
+  });
+});
+
+describe("the ledger", () => {
+  const [day] = toDays([pod()], ["2025-02-03"], options);
+  const usage: DayUsage = day!.usage;
+  const none = () => undefined;
+
+  test("gives back what was stored, of this tenant, month and fingerprint", async () => {
+    const store = new MemoryStore();
+    const grid = tenant("Grid / 1");
+    await new Ledger(store, grid, none).write(usage);
+    expect(await new Ledger(store, grid, none).read("2025-02")).toEqual(new Map([["2025-02-03", usage]]));
+    expect(await new Ledger(store, grid, none).read("2025-01")).toEqual(new Map());
+    expect(await new Ledger(store, tenant("grid"), none).read("2025-02")).toEqual(new Map());
+    const other = { ...grid, defaultMilliCores: 1 };
+    expect(await new Ledger(store, other, none).read("2025-02")).toEqual(new Map());
+  });
+
+  test("the recount is remembered per fingerprint", async () => {
+    const store = new MemoryStore();
+    await new Ledger(store, tenant("grid"), none).markRecounted("2025-02", END);
+    expect(await new Ledger(store, tenant("grid"), none).wasRecounted("2025-02")).toBe(true);
+    expect(await new Ledger(store, tenant("grid"), none).wasRecounted("2025-01")).toBe(false);
+    expect(await new Ledger(store, tenant("grid", { defaultMilliCores: 1 }), none).wasRecounted("2025-02")).toBe(false);
+    expect(await new Ledger(store, tenant("grid"), none).read("2025-02")).toEqual(new Map());
+  });
+
+  test("a fingerprint of all that decides the count, and of nothing else", () => {
+    const of = (more: Parameters<typeof tenant>[1]) => fingerprint(tenant("grid", more));
+    const counting = [
+      {},
+      { defaultMilliCores: 1 },
+      { server: "http://b" },
+      { pods: { namespace: "b" } },
+      { pods: { matchers: ['a="b"'] } },
+      { pods: { labelPrefix: "exported_" } },
+      { pods: { voLabel: "label_vo" } },
+    ].map(of);
+    expect(new Set(counting).size).toBe(counting.length);
+    const publishing = [
+      { name: "b" },
+      { site: "B" },
+      { submitHost: "b" },
+      { vo: "b" },
+      { infrastructureType: "b" },
+      { nodeCount: 1 },
+      { processors: 1 },
+      { model: "wallclock" },
+      { format: "individual-0.4" },
+      { serviceLevel: { type: "hepspec", value: 1 } },
+      { settle: 1 },
+      { since: "2025-01-01" },
+    ] as const;
+    expect(new Set([{}, ...publishing].map(of)).size).toBe(1);
+  });
+});
