@@ -129,8 +129,11 @@ export async function countTenant(
   const knownVo = plans.some((plan) =>
     [...plan.known.values()].some((day) => day.groups.some((group) => group.vo !== null)),
   );
-  const namespaceKnown = checkNamespace(tenant, ports.monitoring, window, knownJobs);
-  const voLabelKnown = checkVoLabel(tenant, ports.monitoring, window, knownVo);
+  // "Never in the data" means in all of the run's months, or daily runs would be refused where one over all days is not.
+  const [first] = months;
+  const all = window === undefined || first === undefined ? undefined : { from: first.from, to: window.to };
+  const namespaceKnown = checkNamespace(tenant, ports.monitoring, all, knownJobs);
+  const voLabelKnown = checkVoLabel(tenant, ports.monitoring, all, knownVo);
 
   const work = open.flatMap((month) =>
     pieces(
