@@ -1,0 +1,61 @@
+import { readFileSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { setImmediate as nextTurn } from "node:timers/promises";
+
+/** A process as /proc/PID/stat shows it. */
+export type ProcessEntry = {
+  readonly pid: number;
+  readonly parent: number;
+  readonly group: number;
+  /** clock ticks from boot to its start; with the number it tells a process from a later one that was given the same number */
+  readonly start: number;
+  /** false for a zombie, which holds nothing and only waits to be reaped by its parent */
+  readonly alive: boolean;
+};
+
+/** Reads the text of /proc/PID/stat (man 5 proc_pid_stat); undefined if it is none. */
+export function parseStat(text: string): ProcessEntry | undefined {
+  // The second field is the program's name in parentheses and may hold blanks and parentheses itself.
+  const closing = text.lastIndexOf(") ");
+  const pid = Number.parseInt(text, 10);
+  const fields = text.slice(closing + 2).split(" ");
+  const [state, parent, group] = fields;
+  const start = Number(fields[19]);
+  if (closing < 0 || !Number.isSafeInteger(pid) || !Number.isSafeInteger(start)) return undefined;
+  return { pid, parent: Number(parent), group: Number(group), start, alive: state !== "Z" && state !== "X" };
+}
+
+/**
+ * The process of that number now; undefined if there is none, or no /proc. Read synchronously: the kernel answers it from
+ * memory and, unlike cmdline or environ, without a lock that a stuck process may hold.
+ */
+export function readProcess(pid: number): ProcessEntry | undefined {
+  try {
+    return parseStat(readFileSync(`/proc/${pid}/stat`, "utf8"));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether this very process still runs. */
+export function isAlive(entry: ProcessEntry): boolean {
+  const now = readProcess(entry.pid);
+  return now !== undefined && now.start === entry.start && now.alive;
+}
+
+const AT_ONCE = 64;
+
+/** All living processes that started at `start` (ticks) or later. In small steps: a node has thousands, and a scrape waits. */
+export async function processesSince(start: number): Promise<ProcessEntry[]> {
+  const names = await readdir("/proc").catch((): string[] => []);
+  const pids = names.map(Number).filter((pid) => Number.isSafeInteger(pid));
+  const entries: ProcessEntry[] = [];
+  for (let from = 0; from < pids.length; from += AT_ONCE) {
+    for (const pid of pids.slice(from, from + AT_ONCE)) {
+      const entry = readProcess(pid);
+      if (entry !== undefined && entry.alive && entry.start >= start) entries.push(entry);
+    }
+    await nextTurn();
+  }
+  return entries;
+}

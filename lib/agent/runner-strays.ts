@@ -1,0 +1,108 @@
+import { readFile } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+import { RUN_VARIABLE } from "./runner-environment.ts";
+import { processesSince } from "./runner-process-table.ts";
+import type { ProcessEntry } from "./runner-process-table.ts";
+import type { Tree } from "./runner-tree.ts";
+
+/** How long a look that is not urgent waits for others to share it, milliseconds. */
+const LAZY = 1_000;
+/** The kernel answers environ under a lock that a stuck process may hold for ever: so long is waited, milliseconds ... */
+const READ_LIMIT = 500;
+/** ... and so many reads may hang (each keeps one of Node's four threads) until environments are read no more. */
+const HANGING_READS = 2;
+
+type Request = { readonly tree: Tree; readonly answer: (strays: readonly ProcessEntry[]) => void };
+
+let waiting: Request[] = [];
+let looking = false;
+let timer: NodeJS.Timeout | undefined;
+let hangingReads = 0;
+
+/**
+ * The living processes of a command other than the child itself: those in its group, their children and children's children,
+ * and those whose environment carries the run's mark, also in a session of their own (setsid, a daemon). One look at /proc
+ * serves all who wait for it. `lazily`: within a second is soon enough.
+ *
+ * Not found: a process that left the group, lost its parent and wiped its environment (`env -i`, sudo, setproctitle); one of
+ * a container that a daemon started on the command's behalf; without /proc, any. Never throws.
+ */
+export function findStrays(tree: Tree, lazily = false): Promise<readonly ProcessEntry[]> {
+  return new Promise((answer) => {
+    waiting.push({ tree, answer });
+    if (lazily) timer ??= setTimeout(lookNow, LAZY).unref();
+    else lookNow();
+  });
+}
+
+/** Starts the look for those who are not in a hurry too. */
+export function lookNow(): void {
+  clearTimeout(timer);
+  timer = undefined;
+  if (!looking) void look();
+}
+
+async function look(): Promise<void> {
+  looking = true;
+  while (waiting.length > 0) {
+    const requests = waiting;
+    waiting = [];
+    const starts = requests.flatMap(({ tree }) => tree.start ?? []);
+    const entries = starts.length === 0 ? [] : await processesSince(Math.min(...starts));
+    const marks = await readMarks(entries);
+    for (const { tree, answer } of requests) answer(straysOf(tree, entries, marks));
+  }
+  looking = false;
+}
+
+function straysOf(
+  tree: Tree,
+  entries: readonly ProcessEntry[],
+  marks: ReadonlyMap<number, string>,
+): readonly ProcessEntry[] {
+  const inGroup = (entry: ProcessEntry) => tree.ownsGroup && entry.group === tree.pid;
+  const others = entries.filter((entry) => entry.pid !== tree.pid && entry.pid !== process.pid);
+  const family = new Set(tree.isReaped ? [] : [tree.pid]);
+  const strays = new Set<ProcessEntry>();
+  for (let before = -1; before !== strays.size;) {
+    before = strays.size;
+    for (const entry of others) {
+      if (!inGroup(entry) && marks.get(entry.pid) !== tree.mark && !family.has(entry.parent)) continue;
+      strays.add(entry);
+      family.add(entry.pid);
+    }
+  }
+  return [...strays];
+}
+
+/** The marks of those processes that carry one. One after the other, so that at most one more read can get stuck. */
+async function readMarks(entries: readonly ProcessEntry[]): Promise<ReadonlyMap<number, string>> {
+  const marks = new Map<number, string>();
+  for (const { pid } of entries) {
+    const mark = markIn(await readEnvironment(pid));
+    if (mark !== undefined) marks.set(pid, mark);
+  }
+  return marks;
+}
+
+const NAME = `${RUN_VARIABLE}=`;
+
+function markIn(environment: string): string | undefined {
+  return environment
+    .split("\0")
+    .find((entry) => entry.startsWith(NAME))
+    ?.slice(NAME.length);
+}
+
+async function readEnvironment(pid: number): Promise<string> {
+  if (hangingReads >= HANGING_READS) return "";
+  hangingReads++;
+  const read = readFile(`/proc/${pid}/environ`, "latin1")
+    .catch(() => "") // it ended meanwhile, or belongs to another user
+    .finally(() => hangingReads--);
+  const limit = new AbortController();
+  const late = sleep(READ_LIMIT, "", { signal: limit.signal, ref: false }).catch(() => "");
+  const text = await Promise.race([read, late]);
+  limit.abort();
+  return text;
+}

@@ -1,0 +1,64 @@
+import { isErrno } from "../store/fs-error.ts";
+import { readProcess } from "./runner-process-table.ts";
+import type { ProcessEntry } from "./runner-process-table.ts";
+
+/** After its child was reaped, the number of a group may be given to others; for so long (milliseconds) it surely was not. */
+const NUMBER_STAYS_OURS = 5_000;
+
+/**
+ * One started command and all that came of it. The child is made the leader of a session and of a process group, both of
+ * which carry its number.
+ */
+export class Tree {
+  /** the value of GRIDMETER_RUN in the environment of all its processes */
+  readonly mark: string;
+  readonly pid: number;
+  /** ticks from boot to the start of the child; undefined without /proc */
+  readonly start: number | undefined;
+  #reapedAt: number | undefined;
+
+  constructor(mark: string, pid: number) {
+    this.mark = mark;
+    this.pid = pid;
+    // The child cannot have been reaped yet: that happens in the event loop, and this is called in the turn of the spawn.
+    this.start = readProcess(pid)?.start;
+  }
+
+  /** To be called in the child's `exit` event: from then on its number is not ours for good. */
+  reaped(): void {
+    this.#reapedAt = performance.now();
+  }
+
+  get isReaped(): boolean {
+    return this.#reapedAt !== undefined;
+  }
+
+  /** Whether processes in the group of that number are still the command's. */
+  get ownsGroup(): boolean {
+    return this.#reapedAt === undefined || performance.now() - this.#reapedAt < NUMBER_STAYS_OURS;
+  }
+
+  /** Whether anybody is left in the group. Signal 0 harms nobody, so this may be asked after the child was reaped. */
+  get groupIsEmpty(): boolean {
+    return !sent(-this.pid, 0);
+  }
+
+  /** Signals the group, but only while its leader is un-reaped: afterwards the number may be somebody else's. */
+  signal(signal: "SIGTERM" | "SIGKILL"): void {
+    if (!this.isReaped) sent(-this.pid, signal);
+  }
+}
+
+/** Signals one process outside the group, if it still is the one that was seen. */
+export function signalProcess(entry: ProcessEntry, signal: "SIGTERM" | "SIGKILL"): void {
+  if (readProcess(entry.pid)?.start === entry.start) sent(entry.pid, signal);
+}
+
+/** False if there is nobody to take it. One that may not be signalled (it became another user: sudo) counts as there. */
+function sent(pid: number, signal: NodeJS.Signals | 0): boolean {
+  try {
+    return process.kill(pid, signal);
+  } catch (thrown) {
+    return !isErrno(thrown, "ESRCH");
+  }
+}
