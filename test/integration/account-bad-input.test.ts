@@ -371,7 +371,6 @@ describe("settings, before anything is asked", () => {
     ["no time at all", times("last month", "2025-02-01T00:00:00Z"), "period_invalid", '"last month"', "ISO 8601"],
     ["--start without gap", ["--start", "2025-01-01T00:00:00Z"], "usage", "--mode gap"],
     ["a tenant that is not configured", ["--tenant", "nobody"], "usage", '"nobody"', "mixed"],
-    ["s3 output", ["--output", "s3://bucket"], "usage", "s3://bucket", "dirq:DIR"],
   ])("%s", async (_name, args, code, ...says) => {
     expect(refusalOf(await account(leastSettings("http://127.0.0.1:1"), args), says)).toEqual(refused(code, 2));
   });
