@@ -19,8 +19,9 @@ const HOLDS_PROGRAM = 500;
  * limit. `killed` is called after the first KILL. Never throws.
  */
 export async function endTree(tree: Tree, grace: number, killed: () => void): Promise<void> {
-  tree.signal("SIGTERM");
+  // First the search: once a parent has ended, a child that wiped its environment is nobody's.
   const found = await findStrays(tree);
+  tree.signal("SIGTERM");
   for (const stray of found) signalProcess(stray, "SIGTERM");
   const gone = () => tree.isReaped && !found.some(isAlive);
   await until(gone, performance.now() + grace, Infinity);
