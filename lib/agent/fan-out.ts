@@ -12,6 +12,9 @@ export type FanOutLimits = {
 
 export type FanOutEntry<T> = { readonly item: T; readonly result: CommandResult };
 
+/** With less time left than this, milliseconds, a command would only be started to be killed. */
+const LEAST_TIME = 10;
+
 /**
  * Runs one command an item, a few at a time, all within one deadline. `work` is told the seconds left and takes the smaller of
  * them and its own timeout. At the deadline this is done, whatever `work` does: what is at work then, and what was not started,
@@ -37,7 +40,8 @@ export async function fanOut<T>(
     });
   const one = async (item: T): Promise<FanOutEntry<T>> => {
     const started = performance.now();
-    if (isOver || started >= ends) return { item, result: timeout(0, `it was not started within ${deadline} s`) };
+    if (isOver || started > ends - LEAST_TIME)
+      return { item, result: timeout(0, `it was not started within ${deadline} s`) };
     const result = await Promise.race([work(item, (ends - started) / 1000), late]);
     if (result !== "late") return { item, result };
     const seconds = (performance.now() - started) / 1000;

@@ -119,7 +119,7 @@ describe("a result that comes too late", () => {
   test("is a timeout though the agent itself was too busy to look", async () => {
     const { settled } = runCommand(script("sleep 0.1; echo in time", { timeout: 0.3 }));
     await within(50, () => false);
-    for (const until = performance.now() + 500; performance.now() < until; );
+    for (const until = performance.now() + 500; performance.now() < until;);
     expect(await settled).toMatchObject({ kind: "timeout" });
   });
 });

@@ -12,23 +12,19 @@ await run(); // loads whatever Node loads late
 process.stdout.write(""); // as is this stream
 
 const taken: number[] = [];
-try {
-  for (;;) taken.push(openSync("/dev/null", "r"));
-} catch {
-  // all are used up
-}
+const takeAll = () => {
+  try {
+    for (;;) taken.push(openSync("/dev/null", "r"));
+  } catch {
+    // all are used up
+  }
+};
 
 const results: Record<string, CommandResult> = {};
 for (const free of [0, 1, 2, 3, 40]) {
+  takeAll();
   for (const number of taken.splice(0, free)) closeSync(number);
   results[free] = await run();
-  while (taken.length > 0 && free < 40) {
-    try {
-      taken.push(openSync("/dev/null", "r"));
-    } catch {
-      break;
-    }
-  }
 }
 for (const number of taken) closeSync(number);
 process.stdout.write(JSON.stringify(results));

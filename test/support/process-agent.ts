@@ -1,0 +1,28 @@
+/**
+ * Stands for an agent that ends while commands run. `node process-agent.ts HOW COMMAND...` starts `/bin/sh -c COMMAND` for
+ * each, and ends half a second later, in the way HOW says. It prints what came of the commands if it is in a state to do so.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { killAll } from "../../lib/agent/runner-live.ts";
+import { runCommand } from "../../lib/agent/runner.ts";
+
+const [how, ...texts] = process.argv.slice(2);
+const timeout = how === "of-its-own" ? 0.2 : 60;
+const runs = texts.map((text) => runCommand({ argv: ["/bin/sh", "-c", text], timeout, maxBytes: 1000 }).settled);
+await sleep(500);
+
+switch (how) {
+  case "kill-all":
+    await killAll("the test is over");
+    console.log(JSON.stringify(await Promise.all(runs)));
+    break;
+  case "exit":
+    process.exit(0);
+  case "throw":
+    throw new Error("on purpose");
+  case "of-its-own":
+    console.log(JSON.stringify(await Promise.all(runs)));
+    break;
+  default:
+    throw new Error(`ends how? ${how}`);
+}
