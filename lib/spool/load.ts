@@ -13,7 +13,7 @@ export type LoadedGeneration = { readonly generation: number; readonly messages:
 
 /**
  * Reads a unit's outgoing messages and sorts out what is not to be sent: what was spooled before, what is damaged, what
- * breaks APEL's rules, and generations older than one already spooled. An individual message is never too old, since it
+ * breaks APEL's rules, and messages older than one of their kind already spooled. An individual message is never too old, since it
  * replaces no other.
  */
 export async function loadUnit(
@@ -23,7 +23,9 @@ export async function loadUnit(
 ): Promise<{ readonly generations: readonly LoadedGeneration[]; readonly settled: readonly DeliveredMessage[] }> {
   const spooled = await listSpooled(store, outgoing.unit);
   const spooledKeys = new Set(spooled.map(({ key }) => key));
-  const highest = Math.max(0, ...spooled.map(({ generation }) => generation));
+  // By kind: a run that was killed while it wrote may have spooled a summary whose sync record never came.
+  const highest = (kind: string): number =>
+    Math.max(0, ...spooled.filter((each) => each.kind === kind).map(({ generation }) => generation));
   const settled: DeliveredMessage[] = [];
   const generations: LoadedGeneration[] = [];
   for (const { generation, keys } of outgoing.generations) {
@@ -36,7 +38,7 @@ export async function loadUnit(
         settled.push({ key: key.key, status: "already_there", reason: "it was spooled before" });
         continue;
       }
-      const fault = faultOf(key, object.body, highest, now);
+      const fault = faultOf(key, object.body, highest(key.kind), now);
       if (fault === undefined) {
         messages.push({ ...key, body: object.body, keys: messageKeys(object.body) });
       } else {

@@ -7,7 +7,7 @@ import { startAwsFaults } from "../support/aws-faults.ts";
 import type { AwsFault, AwsFaults } from "../support/aws-faults.ts";
 import { PAGE, startMoto } from "../support/moto.ts";
 import type { Moto } from "../support/moto.ts";
-import { countUp, objectStoreContract } from "../support/object-store-contract.ts";
+import { countOf, countUp, objectStoreContract } from "../support/object-store-contract.ts";
 
 let moto: Moto;
 let faults: AwsFaults;
@@ -120,7 +120,7 @@ describe("faults", () => {
       method !== "HEAD" && Math.random() < 0.15 ? kinds[Math.floor(Math.random() * 3)] : undefined,
     );
     await Promise.all([countUp(store, "counter", 10), countUp(store, "counter", 10)]);
-    expect((await direct.get("counter"))?.body).toBe("20");
+    expect(countOf((await direct.get("counter"))?.body)).toBe(20);
   });
 });
 

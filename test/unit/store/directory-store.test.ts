@@ -112,8 +112,14 @@ test.each(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS"])("link() says %s: store_n
 test("a file where the store's directory should be: store_failed that says so", async () => {
   await fsp.writeFile(join(scratch.path, "file"), "");
   const misplaced = new DirectoryStore(join(scratch.path, "file"));
-  for (const attempt of [misplaced.get("k"), misplaced.put("k", ""), misplaced.list(""), misplaced.remove("k")]) {
-    await expect(attempt).rejects.toMatchObject({ code: "store_failed" });
-    await expect(attempt).rejects.toThrow("A file stands where a directory is needed");
+  const attempts = [
+    () => misplaced.get("k"),
+    () => misplaced.put("k", ""),
+    () => misplaced.list(""),
+    () => misplaced.remove("k"),
+  ];
+  for (const attempt of attempts) {
+    await expect(attempt()).rejects.toMatchObject({ code: "store_failed" });
+    await expect(attempt()).rejects.toThrow("A file stands where a directory is needed");
   }
 });
