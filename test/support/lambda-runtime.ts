@@ -28,8 +28,12 @@ export type LambdaOptions = {
 
 /** A function as Lambda runs it: a process of its own that is kept warm between invocations. */
 export type LambdaFunction = {
-  /** One at a time, as an instance of a function does. @param timeoutSeconds for this invocation only */
-  invoke(event: unknown, timeoutSeconds?: number): Promise<Invoked>;
+  /**
+   * One at a time, as an instance of a function does.
+   * @param timeoutSeconds for this invocation only
+   * @param killSeconds kills it so early although the function was told of `timeoutSeconds`
+   */
+  invoke(event: unknown, timeoutSeconds?: number, killSeconds?: number): Promise<Invoked>;
   /** All that it wrote on stdout and stderr. */
   readonly log: () => string;
   stop(): Promise<void>;
@@ -65,6 +69,10 @@ const Module = require("node:module");
 const load = Module._load;
 Module._load = function (name, ...rest) { return name.endsWith("rapid-client.node") ? native : load.call(this, name, ...rest); };
 `;
+
+/** A test runner that is torn down must not leave functions behind. */
+const atExit = new Set<() => void>();
+process.once("exit", () => atExit.forEach((kill) => kill()));
 
 type Next = { readonly id: string; readonly event: string; readonly deadline: number };
 
@@ -151,7 +159,7 @@ export async function startLambda(options: LambdaOptions): Promise<LambdaFunctio
     });
     return started;
   }
-  async function kill(): Promise<void> {
+  async function end(): Promise<void> {
     const ended = child;
     child = undefined;
     waiting = undefined;
@@ -161,11 +169,11 @@ export async function startLambda(options: LambdaOptions): Promise<LambdaFunctio
     await exited;
   }
   const killAtExit = (): void => void child?.kill("SIGKILL");
-  process.once("exit", killAtExit);
+  atExit.add(killAtExit);
 
   let invocations = 0;
   let last: Promise<unknown> = Promise.resolve();
-  const invoke = async (event: unknown, limit: number): Promise<Invoked> => {
+  const invoke = async (event: unknown, limit: number, kill: number): Promise<Invoked> => {
     child ??= start();
     invocations += 1;
     const next = {
@@ -174,7 +182,7 @@ export async function startLambda(options: LambdaOptions): Promise<LambdaFunctio
       deadline: Date.now() + limit * 1000,
     };
     const invoked = new Promise<Invoked>((resolve) => (settle = resolve));
-    const timer = setTimeout(() => settle?.({ kind: "timeout" }), limit * 1000);
+    const timer = setTimeout(() => settle?.({ kind: "timeout" }), kill * 1000);
     const give = waiting;
     waiting = undefined;
     if (give === undefined) queued = next;
@@ -183,19 +191,19 @@ export async function startLambda(options: LambdaOptions): Promise<LambdaFunctio
     clearTimeout(timer);
     settle = undefined;
     queued = undefined;
-    if (result.kind === "timeout") await kill();
+    if (result.kind === "timeout") await end();
     return result;
   };
   return {
-    invoke: (event, limit = timeoutSeconds) => {
-      const result = last.then(() => invoke(event, limit));
+    invoke: (event, limit = timeoutSeconds, killSeconds = limit) => {
+      const result = last.then(() => invoke(event, limit, killSeconds));
       last = result.catch(() => undefined);
       return result;
     },
     log: () => log,
     stop: async () => {
-      await kill();
-      process.removeListener("exit", killAtExit);
+      await end();
+      atExit.delete(killAtExit);
       server.closeAllConnections();
       server.close();
       await once(server, "close");

@@ -1,0 +1,275 @@
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { copyProject } from "../support/deployment.ts";
+import type { Deployment } from "../support/deployment.ts";
+import { ofType, properties, readTemplate } from "../support/template.ts";
+import type { Json, Template } from "../support/template.ts";
+
+const BUCKET = "arn:aws:s3:::gridmeter-dev-123456789012-eu-central-1";
+const EVERYTHING = ["MailsAlarms", "UsesKmsKey", "UsesVpc", "ReservesConcurrency"];
+
+let project: Deployment;
+/** with nothing that is optional, and with all of it */
+let template: Template;
+let fullTemplate: Template;
+
+beforeAll(async () => {
+  project = await copyProject();
+  const { code, output } = await project.package();
+  if (code !== 0) throw new Error(output);
+  template = await readTemplate(join(project.folder, ".serverless"), []);
+  fullTemplate = await readTemplate(join(project.folder, ".serverless"), EVERYTHING);
+}, 300_000);
+afterAll(() => project.remove());
+
+/** What a role may do, as `action resource`, sorted. The only condition that is not spelt out is that of a listing. */
+function rights(of: Template, role: string): readonly string[] {
+  const { Policies: policies, ManagedPolicyArns: managed } = properties(of, role);
+  expect(managed).toBeUndefined();
+  const statements: readonly Json[] = policies.flatMap((each: Json) => each.PolicyDocument.Statement);
+  return statements.flatMap(({ Effect, Action, Resource, Condition }) => {
+    expect(Effect).toBe("Allow");
+    const under = Condition === undefined ? "" : ` under ${Condition.StringLike["s3:prefix"].join(" ")}`;
+    return [Action].flat().flatMap((action) => [Resource].flat().map((resource) => `${action} ${resource}${under}`));
+  });
+}
+
+const logs = (role: string): string[] => [
+  `logs:CreateLogStream ${role}LogGroup.Arn`,
+  `logs:PutLogEvents ${role}LogGroup.Arn`,
+];
+const TRACES = ["xray:PutTraceSegments *", "xray:PutTelemetryRecords *"];
+const INTERFACES = [
+  "ec2:CreateNetworkInterface *",
+  "ec2:DescribeNetworkInterfaces *",
+  "ec2:DescribeSubnets *",
+  "ec2:DeleteNetworkInterface *",
+  "ec2:AssignPrivateIpAddresses *",
+  "ec2:UnassignPrivateIpAddresses *",
+];
+const KEY = ["kms:Decrypt KmsKeyArn", "kms:GenerateDataKey KmsKeyArn"];
+const PARAMETERS = ["ssm:GetParameter arn:aws:ssm:eu-central-1:123456789012:parameter/gridmeter/dev/*"];
+const s3 = (action: string, ...prefixes: readonly string[]): string[] =>
+  prefixes.map((prefix) => `s3:${action} ${BUCKET}/${prefix}/*`);
+const list = (...prefixes: readonly string[]): string =>
+  `s3:ListBucket ${BUCKET} under ${prefixes.map((prefix) => `${prefix}/*`).join(" ")}`;
+const send = (...queues: readonly string[]): string[] => queues.map((queue) => `sqs:SendMessage ${queue}.Arn`);
+
+const ROLES = {
+  PlanRole: [
+    ...logs("Plan"),
+    ...TRACES,
+    ...s3("GetObject", "ledger", "state", "outgoing", "spooled", "config"),
+    list("ledger", "state", "outgoing", "spooled", "config"),
+    ...PARAMETERS,
+    ...send("WorkQueue", "FailedInvocations"),
+  ],
+  AccountRole: [
+    ...logs("Account"),
+    ...TRACES,
+    ...s3("GetObject", "ledger", "state", "outgoing", "spooled", "config", "scratch", "damaged"),
+    ...s3("PutObject", "ledger", "state", "outgoing", "scratch", "damaged"),
+    ...s3("DeleteObject", "scratch"),
+    list("ledger", "state", "outgoing", "spooled", "config", "scratch", "damaged"),
+    ...PARAMETERS,
+    "sqs:ReceiveMessage WorkQueue.Arn",
+    "sqs:DeleteMessage WorkQueue.Arn",
+    "sqs:GetQueueAttributes WorkQueue.Arn",
+    ...send("WorkQueue", "WorkDeadLetters", "SpoolQueue"),
+  ],
+  ManualRole: [
+    ...logs("Manual"),
+    ...TRACES,
+    ...s3("GetObject", "state", "outgoing", "spooled", "damaged", "manual"),
+    ...s3("PutObject", "state", "outgoing", "damaged", "manual"),
+    ...s3("DeleteObject", "manual/incoming"),
+    list("state", "outgoing", "spooled", "damaged", "manual"),
+    ...PARAMETERS,
+    ...send("SpoolQueue", "FailedInvocations"),
+  ],
+  ReapRole: [...logs("Reap"), ...TRACES, ...PARAMETERS, ...send("FailedInvocations")],
+} as const;
+
+describe("roles", () => {
+  test.each(Object.entries(ROLES))("%s may do this and nothing else", (role, expected) => {
+    expect([...rights(template, role)].sort()).toEqual([...expected].sort());
+    const withKey = role === "ReapRole" ? [] : KEY;
+    expect([...rights(fullTemplate, role)].sort()).toEqual([...expected, ...INTERFACES, ...withKey].sort());
+    expect(properties(template, role)["AssumeRolePolicyDocument"].Statement).toEqual([
+      { Effect: "Allow", Principal: { Service: "lambda.amazonaws.com" }, Action: "sts:AssumeRole" },
+    ]);
+  });
+
+  test("the schedules' role may start plan and reap, and keep what failed", () => {
+    expect([...rights(fullTemplate, "ScheduleRole")].sort()).toEqual([
+      "lambda:InvokeFunction PlanLambdaFunction.Arn",
+      "lambda:InvokeFunction ReapLambdaFunction.Arn",
+      "sqs:SendMessage FailedInvocations.Arn",
+    ]);
+  });
+
+  test("there are no others, and none may act on everything but for traces and network interfaces", () => {
+    const roles = ofType(fullTemplate, "AWS::IAM::Role").map(([name]) => name);
+    expect(roles.sort()).toEqual([...Object.keys(ROLES), "ScheduleRole"].sort());
+    const wild = roles.flatMap((role) => rights(fullTemplate, role)).filter((right) => / \*|^\S*\*/.test(right));
+    expect(new Set(wild)).toEqual(new Set([...TRACES, ...INTERFACES]));
+  });
+});
+
+describe("the bucket", () => {
+  test("is versioned, encrypted, owned and closed, and stays when the stack goes", () => {
+    expect(template.Resources["DataBucket"]).toMatchObject({
+      DeletionPolicy: "RetainExceptOnCreate",
+      UpdateReplacePolicy: "Retain",
+      Properties: {
+        BucketName: "gridmeter-dev-123456789012-eu-central-1",
+        VersioningConfiguration: { Status: "Enabled" },
+        OwnershipControls: { Rules: [{ ObjectOwnership: "BucketOwnerEnforced" }] },
+        PublicAccessBlockConfiguration: {
+          BlockPublicAcls: true,
+          BlockPublicPolicy: true,
+          IgnorePublicAcls: true,
+          RestrictPublicBuckets: true,
+        },
+      },
+    });
+    const encryption = (of: Template): Json =>
+      properties(of, "DataBucket")["BucketEncryption"].ServerSideEncryptionConfiguration[0]
+        .ServerSideEncryptionByDefault;
+    expect(encryption(template)).toEqual({ SSEAlgorithm: "AES256" });
+    expect(encryption(fullTemplate)).toEqual({ SSEAlgorithm: "aws:kms", KMSMasterKeyID: "KmsKeyArn" });
+  });
+
+  test("is spoken to over TLS only", () => {
+    expect(properties(template, "DataBucketPolicy")["PolicyDocument"].Statement).toEqual([
+      {
+        Sid: "OnlyOverTls",
+        Effect: "Deny",
+        Principal: "*",
+        Action: "s3:*",
+        Resource: ["DataBucket.Arn", "DataBucket.Arn/*"],
+        Condition: { Bool: { "aws:SecureTransport": "false" } },
+      },
+    ]);
+  });
+
+  test("lets go of scratch after 2 days and of sent messages after 400, and of nothing of ledger and state", () => {
+    const rules: readonly Json[] = properties(template, "DataBucket")["LifecycleConfiguration"].Rules;
+    expect(rules.every((rule) => rule.Status === "Enabled")).toBe(true);
+    const expiring = rules.flatMap((rule) =>
+      "ExpirationInDays" in rule ? [[rule.Prefix, rule.ExpirationInDays]] : [],
+    );
+    expect(expiring).toEqual([
+      ["scratch/", 2],
+      ["spooled/", 400],
+    ]);
+    const others = rules.filter((rule) => !("ExpirationInDays" in rule));
+    expect(others).toEqual([
+      expect.objectContaining({ NoncurrentVersionExpiration: { NoncurrentDays: 30 } }),
+      expect.objectContaining({ AbortIncompleteMultipartUpload: { DaysAfterInitiation: 2 } }),
+    ]);
+  });
+
+  test("tells manual, and only manual, of files under manual/incoming/", () => {
+    expect(properties(template, "DataBucket")["NotificationConfiguration"]).toEqual({
+      LambdaConfigurations: [
+        {
+          Event: "s3:ObjectCreated:*",
+          Function: "ManualLambdaFunction.Arn",
+          Filter: { S3Key: { Rules: [{ Name: "prefix", Value: "manual/incoming/" }] } },
+        },
+      ],
+    });
+    expect(ofType(template, "AWS::Lambda::Permission")).toEqual([
+      [
+        "ManualMayBeInvoked",
+        {
+          Action: "lambda:InvokeFunction",
+          FunctionName: "ManualLambdaFunction.Arn",
+          Principal: "s3.amazonaws.com",
+          SourceAccount: "123456789012",
+          SourceArn: BUCKET,
+        },
+      ],
+    ]);
+    expect(template.Resources["DataBucket"]?.["DependsOn"]).toContain("ManualMayBeInvoked");
+  });
+});
+
+describe("alarms", () => {
+  const alarm = (name: string): Record<string, Json> => properties(template, name);
+
+  test("there is one for each of these, and all go to the topic", () => {
+    const alarms = ofType(template, "AWS::CloudWatch::Alarm");
+    expect(alarms.map(([, each]) => String(each["AlarmName"]).slice("gridmeter-dev-".length)).sort()).toEqual(
+      [
+        ...["plan", "account", "manual", "reap"].flatMap((name) => [`${name}-errors`, `${name}-throttles`]),
+        "account-failed",
+        "work-dead-letters",
+        "spool-dead-letters",
+        "failed-invocations",
+        "spool-age",
+        "refused-months",
+        "no-success",
+      ].sort(),
+    );
+    for (const [, each] of alarms)
+      expect([each["AlarmActions"], each["OKActions"]]).toEqual([["AlarmTopic"], ["AlarmTopic"]]);
+  });
+
+  test("no success for 26 hours is one, also if nothing at all is heard", () => {
+    expect(alarm("NoSuccess")).toMatchObject({
+      Namespace: "gridmeter",
+      Dimensions: [{ Name: "service", Value: "gridmeter-dev" }],
+      Statistic: "Sum",
+      Period: 3600,
+      EvaluationPeriods: 26,
+      ComparisonOperator: "LessThanThreshold",
+      Threshold: 1,
+      TreatMissingData: "breaching",
+    });
+  });
+
+  test.each([
+    ["WorkDeadLettersAlarm", "WorkDeadLetters"],
+    ["SpoolDeadLettersAlarm", "SpoolDeadLetters"],
+    ["FailedInvocationsAlarm", "FailedInvocations"],
+  ])("%s watches %s", (name, queue) => {
+    expect(alarm(name)).toMatchObject({
+      Namespace: "AWS/SQS",
+      MetricName: "ApproximateNumberOfMessagesVisible",
+      Dimensions: [{ Name: "QueueName", Value: `${queue}.QueueName` }],
+      ComparisonOperator: "GreaterThanThreshold",
+      Threshold: 0,
+    });
+  });
+
+  test("the spooler is missed after 6 hours", () => {
+    expect(alarm("SpoolAge")).toMatchObject({
+      MetricName: "ApproximateAgeOfOldestMessage",
+      Dimensions: [{ Name: "QueueName", Value: "SpoolQueue.QueueName" }],
+      Threshold: 21_600,
+    });
+  });
+
+  test("are mailed only where there is an address", () => {
+    expect(fullTemplate.Resources["AlarmMail"]).toMatchObject({
+      Condition: "MailsAlarms",
+      Properties: { TopicArn: "AlarmTopic", Protocol: "email", Endpoint: "AlarmEmail" },
+    });
+  });
+});
+
+test("outputs tell where things are", () => {
+  const values = Object.entries(template.Outputs).map(([name, { Value: value }]) => [name, value]);
+  expect(Object.fromEntries(values)).toMatchObject({
+    DataBucketName: "DataBucket",
+    WorkQueueUrl: "WorkQueue",
+    WorkDeadLettersUrl: "WorkDeadLetters",
+    SpoolQueueUrl: "SpoolQueue",
+    SpoolQueueArn: "SpoolQueue.Arn",
+    SpoolDeadLettersUrl: "SpoolDeadLetters",
+    FailedInvocationsUrl: "FailedInvocations",
+    AlarmTopicArn: "AlarmTopic",
+  });
+});

@@ -1,0 +1,271 @@
+import { readFile, readdir, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { ABOUT } from "../../lib/config/settings.ts";
+import { cfnLint, copyProject } from "../support/deployment.ts";
+import type { Deployment, Ended } from "../support/deployment.ts";
+import { ofType, properties, readTemplate } from "../support/template.ts";
+import type { Json, Template } from "../support/template.ts";
+
+const FUNCTIONS = ["plan", "account", "manual", "reap"] as const;
+/** Settings that a function has another way: the event, the bucket, or a parameter whose name stands in the environment. */
+const ELSEWHERE = [
+  "PUBLISHING_MODE",
+  "QUERY_START",
+  "QUERY_END",
+  "OUTPUT_PATH",
+  "TENANTS_FILE",
+  "PROMETHEUS_AUTH_HEADER",
+  "PROMETHEUS_TOKEN_FILE",
+  "PROMETHEUS_CA_FILE",
+];
+const SETTINGS = [...ABOUT.keys()].filter((name) => !ELSEWHERE.includes(name));
+const NAMED = [
+  "PROMETHEUS_AUTH_HEADER_PARAMETER",
+  "PROMETHEUS_CA_PARAMETER",
+  "PUSHGATEWAY_AUTH_HEADER_PARAMETER",
+  "TENANTS_PARAMETER",
+  "TENANTS_OBJECT",
+  "PUSHGATEWAY_URL",
+];
+/** All that a site may leave out. */
+const OPTIONAL = {
+  ALARM_EMAIL: "grid-admins@example.org",
+  KMS_KEY_ARN: "arn:aws:kms:eu-central-1:123456789012:key/0123abcd",
+  VPC_SUBNET_IDS: "subnet-0123abcd,subnet-4567abcd",
+  VPC_SECURITY_GROUP_IDS: "sg-0123abcd",
+  PLAN_RESERVED_CONCURRENCY: "1",
+};
+const SECRET = "Bearer do-not-put-me-into-a-template";
+
+let project: Deployment;
+let bare: Ended;
+let full: Ended;
+let template: Template;
+let fullTemplate: Template;
+
+beforeAll(async () => {
+  project = await copyProject();
+  // Each in a folder of its own: packaging into another one empties .serverless.
+  bare = await project.package(["--package", "bare"], project.offline);
+  const values = Object.fromEntries([...SETTINGS, ...NAMED].map((name) => [name, `value of ${name}`]));
+  const env = { ...project.offline, ...OPTIONAL, ...values, PROMETHEUS_AUTH_HEADER: SECRET };
+  full = await project.run("serverless", ["package", "--stage", "prod", "--package", "full"], env);
+  if (bare.code !== 0 || full.code !== 0) throw new Error(`${bare.output}\n${full.output}`);
+  template = await readTemplate(join(project.folder, "bare"), []);
+  fullTemplate = await readTemplate(join(project.folder, "full"), [
+    "MailsAlarms",
+    "UsesKmsKey",
+    "UsesVpc",
+    "ReservesConcurrency",
+  ]);
+}, 300_000);
+afterAll(() => project.remove());
+
+const logicalId = (name: string): string => `${name[0]?.toUpperCase()}${name.slice(1)}LambdaFunction`;
+const lambda = (of: Template, name: string): Record<string, Json> => properties(of, logicalId(name));
+const variables = (of: Template, name: string): Record<string, Json> => lambda(of, name)["Environment"].Variables;
+
+describe("packaging", () => {
+  test("needs no network, no credentials and no home", async () => {
+    expect([bare.code, full.code, await project.connections()]).toEqual([0, 0, []]);
+    // osls notes down there when it last looked for news; nothing else appears.
+    expect((await readdir(join(project.folder, "home"))).filter((name) => name !== ".serverless")).toEqual([]);
+  });
+
+  test("notes down who connects, so that the test above could fail", async () => {
+    const fetching = 'fetch("http://192.0.2.1/").catch(() => process.exit(7))';
+    const { code } = await project.run("node", ["-e", fetching], project.offline);
+    expect([code, await project.connections()]).toEqual([7, [expect.stringContaining("192.0.2.1")]]);
+  });
+
+  test.each(FUNCTIONS)("puts %s alone with its source map into its archive, in at most 1 MB", async (name) => {
+    const bundle = join(project.folder, "dist", "functions", `${name}.cjs`);
+    expect((await stat(bundle)).size).toBeLessThanOrEqual(1_000_000);
+    const archive = join(project.folder, "bare", `${name}.zip`);
+    const { stdout } = await project.run("python3", ["-m", "zipfile", "-l", archive]);
+    const files = [...stdout.matchAll(/^(\S+\.\S+) /gm)].map(([, file = ""]) => file);
+    expect(files.sort()).toEqual([`dist/functions/${name}.cjs`, `dist/functions/${name}.cjs.map`]);
+    expect(lambda(template, name)["Handler"]).toBe(`dist/functions/${name}.handler`);
+  });
+
+  test("gives templates that cfn-lint has nothing to say about", async () => {
+    const file = "cloudformation-template-update-stack.json";
+    expect(await cfnLint(project, join(project.folder, "bare", file))).toBe("");
+    expect(await cfnLint(project, join(project.folder, "full", file))).toBe("");
+  });
+
+  test("puts no secret into the template", async () => {
+    const text = await readFile(join(project.folder, "full", "cloudformation-template-update-stack.json"), "utf8");
+    expect(text).not.toContain("do-not-put-me");
+  });
+});
+
+describe("functions", () => {
+  test.each(FUNCTIONS)("%s runs on Node 24 and arm64, under a role and with a log of its own", (name) => {
+    const title = `${name[0]?.toUpperCase()}${name.slice(1)}`;
+    expect(lambda(template, name)).toMatchObject({
+      FunctionName: `gridmeter-dev-${name}`,
+      Runtime: "nodejs24.x",
+      Architectures: ["arm64"],
+      Role: `${title}Role.Arn`,
+      TracingConfig: { Mode: "Active" },
+    });
+    expect(properties(template, `${title}LogGroup`)).toEqual({
+      LogGroupName: `/aws/lambda/gridmeter-dev-${name}`,
+      RetentionInDays: 14,
+    });
+    expect(properties(fullTemplate, `${title}LogGroup`)["RetentionInDays"]).toBe(400);
+  });
+
+  test("use a VPC and reserve concurrency only where they are told to", () => {
+    for (const name of FUNCTIONS) {
+      expect(lambda(template, name)).not.toHaveProperty("VpcConfig");
+      expect(lambda(fullTemplate, name)["VpcConfig"]).toEqual({
+        SubnetIds: "VpcSubnetIds",
+        SecurityGroupIds: "VpcSecurityGroupIds",
+      });
+    }
+    expect(lambda(template, "plan")).not.toHaveProperty("ReservedConcurrentExecutions");
+    expect(lambda(fullTemplate, "plan")["ReservedConcurrentExecutions"]).toBe("PlanReservedConcurrency");
+    expect(fullTemplate.Parameters).toMatchObject({
+      AlarmEmail: { Default: OPTIONAL.ALARM_EMAIL },
+      KmsKeyArn: { Default: OPTIONAL.KMS_KEY_ARN },
+      VpcSubnetIds: { Default: OPTIONAL.VPC_SUBNET_IDS },
+      VpcSecurityGroupIds: { Default: OPTIONAL.VPC_SECURITY_GROUP_IDS },
+      PlanReservedConcurrency: { Default: "1" },
+    });
+  });
+
+  test.each(["plan", "account"])(
+    "%s has every setting of the command line that its own way does not replace",
+    (name) => {
+      for (const setting of [...SETTINGS, ...NAMED]) {
+        expect(variables(fullTemplate, name)).toHaveProperty(setting, `value of ${setting}`);
+        expect(variables(template, name)).not.toHaveProperty(setting);
+      }
+      expect(variables(template, name)).toMatchObject({
+        GRIDMETER_BUCKET: "gridmeter-dev-123456789012-eu-central-1",
+        WORK_QUEUE_URL: "WorkQueue",
+        WORK_DEAD_LETTER_QUEUE_URL: "WorkDeadLetters",
+        SPOOL_QUEUE_URL: "SpoolQueue",
+        S3_SSE: "AES256",
+      });
+      expect(variables(fullTemplate, name)).toMatchObject({ S3_SSE: "aws:kms", S3_KMS_KEY_ID: "KmsKeyArn" });
+    },
+  );
+
+  // Not reap: it is bundled with the reader of settings but asks it for the Pushgateway's alone.
+  test.each(FUNCTIONS.filter((name) => name !== "reap"))(
+    "%s is given every variable that its sources ask for",
+    async (name) => {
+      const asked = await variablesAskedFor(project.folder, name);
+      expect(asked.length).toBeGreaterThan(3);
+      const given = Object.keys(variables(fullTemplate, name));
+      // The bucket is gridmeter's own, so there is no prefix in it; a tenants file is an object or a parameter here; the
+      // mode is the event's.
+      const left = asked.filter(
+        (each) => !["GRIDMETER_PREFIX", "TENANTS_FILE", "PUBLISHING_MODE"].includes(each) && !given.includes(each),
+      );
+      expect(left).toEqual([]);
+    },
+  );
+});
+
+/** The names in `variable(env, "NAME")` and the like, in the sources that esbuild put into the bundle. */
+async function variablesAskedFor(folder: string, name: string): Promise<readonly string[]> {
+  const map: Json = JSON.parse(await readFile(join(folder, "dist", "functions", `${name}.cjs.map`), "utf8"));
+  const sources: readonly string[] = map.sources;
+  const own = sources
+    .filter((source) => !source.includes("node_modules") && !/^\w+:/.test(source))
+    .map((source) => join(folder, "dist", "functions", source));
+  const texts = await Promise.all(own.map((source) => readFile(source, "utf8")));
+  const asks = /(?:variable|needed|parameterText|objectText)\([^()"]*"([A-Z][A-Z0-9_]+)"|env\["([A-Z][A-Z0-9_]+)"\]/g;
+  const found = texts.flatMap((text) => [...text.matchAll(asks)].map(([, one, other]) => one ?? other ?? ""));
+  return [...new Set(found)].filter((each) => !each.startsWith("AWS_") && !each.startsWith("POWERTOOLS_")).sort();
+}
+
+describe("queues", () => {
+  const queue = (name: string): Record<string, Json> => properties(template, name);
+
+  test("the work queue waits six times as long as account may run, and the spool queue long enough for a round", () => {
+    expect(queue("WorkQueue")["VisibilityTimeout"]).toBe(6 * lambda(template, "account")["Timeout"]);
+    expect(queue("SpoolQueue")["VisibilityTimeout"]).toBe(300);
+    expect(Math.max(...FUNCTIONS.map((name) => lambda(template, name)["Timeout"]))).toBeLessThanOrEqual(900);
+  });
+
+  test.each([
+    ["WorkQueue", "WorkDeadLetters", 5],
+    ["SpoolQueue", "SpoolDeadLetters", 100],
+  ])("%s is FIFO, and so are its dead letters in %s", (name, deadLetters, maxReceiveCount) => {
+    expect(queue(name)).toMatchObject({
+      FifoQueue: true,
+      QueueName: expect.stringMatching(/\.fifo$/),
+      RedrivePolicy: { deadLetterTargetArn: `${deadLetters}.Arn`, maxReceiveCount },
+    });
+    expect(queue(deadLetters)).toMatchObject({
+      FifoQueue: true,
+      QueueName: expect.stringMatching(/\.fifo$/),
+      MessageRetentionPeriod: 14 * 86_400,
+    });
+  });
+
+  test("what fails for good ends in a standard queue, which destinations and schedules need", () => {
+    expect(queue("FailedInvocations")).not.toHaveProperty("FifoQueue");
+    expect(queue("FailedInvocations")["QueueName"]).toBe("gridmeter-dev-failed-invocations");
+    const found = ofType(template, "AWS::Lambda::EventInvokeConfig").map(([, each]) => [each["FunctionName"], each]);
+    const expected = {
+      DestinationConfig: { OnFailure: { Destination: "FailedInvocations.Arn" } },
+      MaximumRetryAttempts: 2,
+    };
+    expect(found).toHaveLength(3);
+    expect(Object.fromEntries(found)).toMatchObject({
+      [logicalId("plan")]: expected,
+      [logicalId("manual")]: expected,
+      [logicalId("reap")]: expected,
+    });
+  });
+
+  test("account takes one unit at a time, answers by item, and has no destination, since a queue calls it", () => {
+    expect(ofType(template, "AWS::Lambda::EventSourceMapping").map(([, each]) => each)).toEqual([
+      {
+        BatchSize: 1,
+        EventSourceArn: "WorkQueue.Arn",
+        FunctionName: "AccountLambdaFunction.Arn",
+        Enabled: true,
+        FunctionResponseTypes: ["ReportBatchItemFailures"],
+        ScalingConfig: { MaximumConcurrency: 2 },
+      },
+    ]);
+  });
+
+  test("all are encrypted", () => {
+    const queues = ofType(template, "AWS::SQS::Queue");
+    expect(queues.map(([, each]) => each["SqsManagedSseEnabled"])).toEqual(queues.map(() => true));
+    expect(queues).toHaveLength(5);
+  });
+});
+
+describe("schedules", () => {
+  test.each([
+    ["PlanSchedule", "cron(0 6 * * ? *)", "plan", "auto.json"],
+    ["ReapSchedule", "rate(1 hour)", "reap", "reap.json"],
+  ])("%s starts its function, tries again, and keeps what failed", async (name, expression, target, file) => {
+    const schedule = properties(template, name);
+    expect(schedule).toMatchObject({
+      ScheduleExpression: expression,
+      ScheduleExpressionTimezone: "UTC",
+      FlexibleTimeWindow: { Mode: "OFF" },
+      Target: {
+        Arn: `${logicalId(target)}.Arn`,
+        RoleArn: "ScheduleRole.Arn",
+        DeadLetterConfig: { Arn: "FailedInvocations.Arn" },
+      },
+    });
+    const { RetryPolicy: policy, Input: input } = schedule["Target"];
+    expect(policy.MaximumRetryAttempts).toBeGreaterThan(0);
+    expect(policy.MaximumEventAgeInSeconds).toBeLessThanOrEqual(86_400);
+    const sample = await readFile(join(project.folder, "events", file), "utf8");
+    expect(JSON.parse(input)).toEqual(JSON.parse(sample));
+  });
+});
