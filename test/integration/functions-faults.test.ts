@@ -1,0 +1,531 @@
+// The functions killed between any two of their calls to S3, SQS and SSM, called twice and at once, and given what they
+// cannot use: in this process, against a real Prometheus and moto.
+import { ListObjectsV2Command, PutObjectCommand } from "@aws-sdk/client-s3";
+import type { Context, S3EventRecord, SQSRecord } from "aws-lambda";
+import pLimit from "p-limit";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import type { WorkItem } from "../../lib/accounting/work-item.ts";
+import { readState } from "../../lib/accounting/state.ts";
+import { parseDoorbell } from "../../lib/outbox/doorbell.ts";
+import { parseOutgoingKey } from "../../lib/outbox/outgoing.ts";
+import type { ObjectStore } from "../../lib/store/object-store.ts";
+import { accountBatch } from "../../lib/wiring/lambda-account.ts";
+import { manualFile } from "../../lib/wiring/lambda-manual.ts";
+import { lambdaParts, neededStore } from "../../lib/wiring/lambda-parts.ts";
+import { plan } from "../../lib/wiring/lambda-plan.ts";
+import { MIXED, Random, namespaceOf, simulate, truth } from "../simulator/index.ts";
+import { dyingParts } from "../support/dying-parts.ts";
+import type { Death } from "../support/dying-parts.ts";
+import { prometheusError, startFaultProxy } from "../support/fault-proxy.ts";
+import {
+  CLUSTER,
+  TENANTS,
+  UNIT,
+  deployed,
+  eventFile,
+  loaded,
+  newest,
+  putParameter,
+  reference,
+  startDeployable,
+} from "../support/functions-world.ts";
+import type { Deployed } from "../support/functions-world.ts";
+import type { Moto } from "../support/moto.ts";
+import type { PrometheusServer } from "../support/prometheus-server.ts";
+import { startPushgateway } from "../support/pushgateway-server.ts";
+import { serveSeries } from "../support/serve-series.ts";
+import { drain, emptied } from "../support/work-queue.ts";
+
+vi.hoisted(() => {
+  // Their log and CloudWatch lines would drown the tests' own.
+  Object.assign(process.env, { POWERTOOLS_LOG_LEVEL: "SILENT", POWERTOOLS_METRICS_DISABLED: "true" });
+});
+
+const MONTH = "2025-03";
+/** Six days are enough to be killed in. */
+const FEW_DAYS = { ACCOUNTING_SINCE: "2025-03-26" };
+const AN_HOUR = () => 3_600_000;
+let moto: Moto;
+let prometheus: PrometheusServer;
+let expected: string[];
+
+beforeAll(async () => {
+  [moto, prometheus] = await Promise.all([startDeployable(), serveSeries(simulate(CLUSTER))]);
+  expected = (await reference(prometheus.url, MONTH, FEW_DAYS)).toSorted();
+}, 180_000);
+afterAll(() => Promise.all([moto.stop(), prometheus.stop()]));
+
+const item = (more: Partial<WorkItem> = {}): WorkItem => ({ v: 1, ...UNIT, month: MONTH, mode: "gap", ...more });
+
+let made = 0;
+function record(body: string, more: Partial<SQSRecord["attributes"]> = {}): SQSRecord {
+  const messageId = `message-${(made += 1)}`;
+  const attributes = {
+    ApproximateReceiveCount: "1",
+    SentTimestamp: String(Date.now()),
+    SenderId: "x",
+    ApproximateFirstReceiveTimestamp: "1",
+    MessageGroupId: "group",
+    ...more,
+  };
+  const rest = {
+    receiptHandle: "x",
+    messageAttributes: {},
+    md5OfBody: "",
+    eventSource: "aws:sqs",
+    eventSourceARN: "",
+    awsRegion: "",
+  };
+  return { messageId, body, attributes, ...rest };
+}
+
+/** What must hold once all is quiet: the newest generation is the whole truth, the state says so, nothing is left over. */
+async function settled(store: ObjectStore, messages = expected): Promise<number> {
+  const unit = { ...UNIT, month: MONTH };
+  const held = (await readState(store, unit, () => undefined))?.state;
+  const found = await newest(store, MONTH);
+  expect(found.messages.toSorted()).toEqual(messages);
+  expect(held?.pending).toBeUndefined();
+  expect(held?.published?.generation).toBe(found.generation);
+  expect(held?.generation).toBe(found.generation);
+  expect(await store.list("scratch/")).toEqual([]);
+  expect(await store.list("damaged/")).toEqual([]);
+  return found.generation;
+}
+
+/** One invocation with one record, and whether the message was acknowledged. A function that died acknowledges nothing. */
+async function invoke(env: Record<string, string>, one: SQSRecord, death?: Death) {
+  const parts = dyingParts(env, death);
+  const answer = await accountBatch([one], AN_HOUR, parts).catch(() => undefined);
+  const died = death !== undefined && parts.calls() >= death.at;
+  parts.destroy();
+  return { died, done: !died && answer?.batchItemFailures.length === 0, calls: parts.calls() };
+}
+
+describe("killed and delivered again", () => {
+  let one: Deployed;
+  const prefixes: string[] = [];
+  beforeAll(async () => {
+    one = await deployed(moto, prometheus.url, FEW_DAYS);
+  });
+  const under = (prefix: string) => {
+    prefixes.push(prefix);
+    const env = { ...one.env, GRIDMETER_PREFIX: prefix };
+    return { env, store: neededStore(lambdaParts(env)) };
+  };
+
+  test("at every single call, before and after it: nothing lost, the newest generation whole", async () => {
+    const whole = under("whole");
+    const { calls, done } = await invoke(whole.env, record(JSON.stringify(item())));
+    expect(done).toBe(true);
+    expect(await settled(whole.store)).toBe(1);
+    expect(calls).toBeGreaterThan(30);
+    const limit = pLimit(3);
+    const deaths = Array.from({ length: calls }, (_, index) => index + 1).flatMap((at): Death[] => [
+      { at, when: "before" },
+      { at, when: "after" },
+    ]);
+    const generations = await Promise.all(
+      deaths.map((death) =>
+        limit(async () => {
+          const { env, store } = under(`k-${death.at}-${death.when}`);
+          const message = record(JSON.stringify(item()));
+          expect(await invoke(env, message, death)).toMatchObject({ died: true, done: false });
+          expect(await invoke(env, message)).toMatchObject({ done: true });
+          return settled(store);
+        }),
+      ),
+    );
+    // Some died with a generation reserved, and the next one was taken.
+    expect(new Set(generations)).toEqual(new Set([1, 2]));
+  }, 150_000);
+
+  test("again and again at random, over a month that was published with another benchmark: APEL counts no job twice", async () => {
+    const random = new Random("killed");
+    const limit = pLimit(3);
+    const deaths = await Promise.all(
+      Array.from({ length: 16 }, (_, round) => {
+        const points = [1, 2, 3].map((): Death => ({ at: random.int(1, 18), when: random.pick(["before", "after"]) }));
+        return limit(async () => {
+          const { env, store } = under(`r-${round}`);
+          const before = { ...env, BENCHMARK_VALUE: "9" };
+          expect(await invoke(before, record(JSON.stringify(item())))).toMatchObject({ done: true });
+          const message = record(JSON.stringify(item()));
+          let died = 0;
+          for (const death of points) {
+            const result = await invoke(env, message, death);
+            if (result.died) died += 1;
+            if (result.done) break;
+          }
+          expect(await invoke(env, message)).toMatchObject({ done: true });
+          const table = await loaded(store);
+          const jobs = expected
+            .join("")
+            .split("\n")
+            .filter((line) => line.startsWith("NumberOfJobs: "));
+          const total = Number(jobs.at(-1)!.split(" ")[1]);
+          expect(table.totals(MONTH).get(UNIT.site)).toMatchObject({ jobs: total, syncJobs: total });
+          const held = (await readState(store, { ...UNIT, month: MONTH }, () => undefined))!.state!;
+          expect(held.pending).toBeUndefined();
+          expect(held.published!.generation).toBe((await newest(store, MONTH)).generation);
+          return died;
+        });
+      }),
+    );
+    expect(deaths.reduce((sum, died) => sum + died, 0)).toBeGreaterThan(30);
+  }, 150_000);
+
+  test("and the spooler was told of all that lies in the newest generations", async () => {
+    const bells = (await emptied(moto.sqs, one.spool)).map(({ body }) => parseDoorbell(body));
+    const rung = new Set(bells.map((bell) => (bell.ok ? bell.doorbell.key : "")));
+    expect(prefixes.length).toBeGreaterThan(80);
+    for (const prefix of prefixes) {
+      const store = neededStore(lambdaParts({ ...one.env, GRIDMETER_PREFIX: prefix }));
+      const keys = (await store.list("outgoing/")).map((key) => parseOutgoingKey(key)!);
+      const generation = Math.max(...keys.map((key) => key.generation));
+      const unrung = keys.filter((key) => key.generation === generation && !rung.has(`${prefix}/${key.key}`));
+      expect(unrung).toEqual([]);
+    }
+  }, 60_000);
+});
+
+test("manual records: killed at every call and told of again, each is sent and the file is moved", async () => {
+  const one = await deployed(moto, prometheus.url);
+  const body = expected.find((text) => text.startsWith("APEL-summary"))!;
+  const attempt = async (prefix: string, death?: Death) => {
+    const env = { ...one.env, GRIDMETER_PREFIX: prefix };
+    const parts = dyingParts(env, death);
+    const event = {
+      s3: { bucket: { name: one.bucket }, object: { key: `${prefix}/manual/incoming/a+b%C3%BC.txt` } },
+    } as S3EventRecord;
+    const outcome = await manualFile(event, Math.floor(Date.now() / 1000), parts).catch(() => undefined);
+    parts.destroy();
+    return { outcome: outcome?.outcome, calls: parts.calls(), store: neededStore(lambdaParts(env)) };
+  };
+  const put = (prefix: string) =>
+    moto.s3.send(new PutObjectCommand({ Bucket: one.bucket, Key: `${prefix}/manual/incoming/a bü.txt`, Body: body }));
+  const files = async (prefix: string) => {
+    const { Contents = [] } = await moto.s3.send(
+      new ListObjectsV2Command({ Bucket: one.bucket, Prefix: `${prefix}/manual/` }),
+    );
+    return Contents.map(({ Key }) => Key!.slice(prefix.length + 1)).filter((key) =>
+      /^manual\/(incoming|accepted|refused)\//.test(key),
+    );
+  };
+  await put("whole");
+  const { calls, outcome } = await attempt("whole");
+  expect(outcome).toBe("accepted");
+  for (let at = 1; at <= calls; at += 1) {
+    for (const when of ["before", "after"] as const) {
+      const prefix = `m-${at}-${when}`;
+      await put(prefix);
+      await attempt(prefix, { at, when });
+      const { store } = await attempt(prefix);
+      expect(await files(prefix)).toEqual(["manual/accepted/a bü.txt"]);
+      // Sent twice at worst, under two generations: records replace.
+      const { generation, messages } = await newest(store, MONTH);
+      expect(messages).toEqual([body]);
+      expect(generation).toBeLessThanOrEqual(2);
+      const bells = (await emptied(moto.sqs, one.spool)).map(
+        ({ body: text }) => JSON.parse(text) as { generation: number },
+      );
+      expect(Math.max(...bells.map((bell) => bell.generation))).toBe(generation);
+    }
+  }
+}, 120_000);
+
+describe("at once", () => {
+  test.each([
+    [
+      "the same message delivered three times",
+      () => Array.from({ length: 3 }, () => record(JSON.stringify(item({ run: { id: "same", now: nowish() } })))),
+    ],
+    [
+      "three work items of the unit, in which both its tenants are counted",
+      () => Array.from({ length: 3 }, () => record(JSON.stringify(item()))),
+    ],
+  ])(
+    "%s",
+    async (_what, records) => {
+      for (let round = 0; round < 4; round += 1) {
+        const one = await deployed(moto, prometheus.url, FEW_DAYS);
+        let waiting: readonly SQSRecord[] = records();
+        for (let tries = 0; waiting.length > 0; tries += 1) {
+          expect(tries).toBeLessThan(5);
+          const results = await Promise.all(waiting.map(async (each) => ({ each, ...(await invoke(one.env, each)) })));
+          waiting = results.filter(({ done }) => !done).map(({ each }) => each);
+        }
+        await settled(one.store);
+      }
+    },
+    60_000,
+  );
+
+  const nowish = (): number => Math.floor(Date.now() / 1000);
+});
+
+test("out of time after every piece: as many messages as it takes, none twice, and the same result", async () => {
+  const one = await deployed(moto, prometheus.url);
+  await plan(
+    { mode: "gap", start: "2025-03-01T00:00:00Z", end: "2025-03-02T00:00:00Z", tenant: "plain" },
+    { id: "plan", now: Math.floor(Date.now() / 1000), remaining: AN_HOUR },
+    one.parts,
+  );
+  let killed = false;
+  const events = await drain(moto.sqs, one.work, async ({ Records }) => {
+    let asked = 0;
+    // Time is up as soon as the first piece has begun.
+    const remaining = (): number => ((asked += 1) === 1 ? 10_000 : 0);
+    const answer = await accountBatch(Records, remaining, one.parts);
+    if (killed || JSON.parse(Records[0]!.body).run === undefined) return answer;
+    // Killed after it has put the rest on the queue, before its message is acknowledged.
+    killed = true;
+    throw new Error("killed");
+  });
+  const runs = events.map(({ Records }) => (JSON.parse(Records[0]!.body) as WorkItem).run?.id);
+  expect(runs.length).toBeGreaterThan(4);
+  expect(new Set(runs)).toEqual(new Set([undefined, events[0]!.Records[0]!.messageId]));
+  expect(await settled(one.store, (await reference(prometheus.url, MONTH)).toSorted())).toBe(1);
+  const { jobs } = truth(CLUSTER, MONTH).get(MIXED)!;
+  const total = jobs + truth(CLUSTER, MONTH).get(namespaceOf("plain"))!.jobs;
+  expect((await loaded(one.store)).totals(MONTH).get(UNIT.site)).toMatchObject({ jobs: total });
+}, 90_000);
+
+test("the handlers themselves, in this process, with the files of events/", async () => {
+  const one = await deployed(moto, prometheus.url);
+  for (const [name, value] of Object.entries(one.env)) vi.stubEnv(name, value);
+  try {
+    const context = { awsRequestId: "id", getRemainingTimeInMillis: AN_HOUR } as Context;
+    const functions = await Promise.all([
+      import("../../functions/plan.ts"),
+      import("../../functions/account.ts"),
+      import("../../functions/manual.ts"),
+      import("../../functions/reap.ts"),
+    ]);
+    const [plan, account, manual, reap] = functions.map(
+      ({ handler }) => handler as (...args: unknown[]) => Promise<unknown>,
+    );
+    expect(await plan!(await eventFile("auto"), context)).toMatchObject({ sent: [{ mode: "auto" }, { mode: "auto" }] });
+    expect(await plan!(await eventFile("gap"), context)).toMatchObject({
+      sent: [{ month: "2025-01" }, { month: "2025-02" }],
+    });
+    expect(await plan!(await eventFile("gap-dry-run"), context)).toMatchObject({
+      dryRun: true,
+      messages: [{ status: "published" }],
+    });
+    expect(await one.store.list("")).toEqual([]);
+    expect(await account!(await eventFile("work-item"), context)).toEqual({ batchItemFailures: [] });
+    expect((await newest(one.store, "2025-01")).generation).toBe(1);
+    // That of the example is another bucket.
+    expect(await manual!(await eventFile("manual-s3"), context)).toMatchObject({ files: [{ outcome: "ignored" }] });
+    expect(await reap!(await eventFile("reap"), context)).toEqual({ deleted: [], dryRun: false });
+  } finally {
+    vi.unstubAllEnvs();
+  }
+}, 60_000);
+
+describe("what cannot be used", () => {
+  let one: Deployed;
+  beforeAll(async () => {
+    one = await deployed(moto, prometheus.url, FEW_DAYS);
+  });
+  const dead = async () =>
+    (await emptied(moto.sqs, one.dead)).map(({ body, messageAttributes }) => ({
+      body,
+      reason: messageAttributes["reason"]!.stringValue!,
+    }));
+
+  test.each([
+    ["no JSON", "{", "it is not JSON"],
+    ["another shape", JSON.stringify({ v: 2, site: "x" }), "it is no work item"],
+    ["a setting that does not exist", JSON.stringify({ ...item(), forced: true }), "forced"],
+    ["an unknown unit", JSON.stringify(item({ site: "ELSEWHERE" })), "No tenant publishes for ELSEWHERE"],
+    ["a month that auto mode does not cover", JSON.stringify(item({ mode: "auto" })), "Use gap mode"],
+    ["a month in the future", JSON.stringify(item({ month: "2099-01" })), "period_invalid"],
+    ["control characters", "\u0001\u{1F5A5} {", "it is not JSON"],
+  ])("%s goes to the dead letters at once, as it came and with the reason", async (_what, body, reason) => {
+    const sent = record(body);
+    const answer = await accountBatch([sent], AN_HOUR, one.parts);
+    if (body.includes("\u0001")) {
+      // SQS takes no such message, so it can neither have brought it; it is left to the queue.
+      expect(answer.batchItemFailures).toHaveLength((await dead()).length === 0 ? 1 : 0);
+      return;
+    }
+    expect(answer).toEqual({ batchItemFailures: [] });
+    expect(await dead()).toEqual([{ body, reason: expect.stringContaining(reason) as string }]);
+  });
+
+  test("the rest of the batch goes on; what follows a failure in its group waits for it", async () => {
+    const down = await deployed(moto, "http://127.0.0.1:9", FEW_DAYS);
+    const records = [
+      record("{", { MessageGroupId: "a" }),
+      record(JSON.stringify(item()), { MessageGroupId: "b" }),
+      record(JSON.stringify(item({ site: "ELSEWHERE" })), { MessageGroupId: "b" }),
+      record("[]", { MessageGroupId: "c" }),
+    ];
+    const answer = await accountBatch(records, AN_HOUR, down.parts);
+    expect(answer.batchItemFailures.map(({ itemIdentifier }) => itemIdentifier)).toEqual([
+      records[1]!.messageId,
+      records[2]!.messageId,
+    ]);
+    expect((await emptied(moto.sqs, down.dead)).map(({ body }) => body)).toEqual(["{", "[]"]);
+    expect(await down.store.list("")).toEqual([]);
+  }, 30_000);
+
+  test("what Prometheus refuses for good is set aside; what may pass comes again", async () => {
+    const proxy = await startFaultProxy(prometheus.url);
+    try {
+      const faulty = await deployed(moto, proxy.url, { ...FEW_DAYS, QUERY_TIMEOUT: "2s" });
+      const message = record(JSON.stringify(item()));
+      proxy.set([], { kind: "answer", status: 503, body: "busy" });
+      expect((await accountBatch([message], AN_HOUR, faulty.parts)).batchItemFailures).toHaveLength(1);
+      proxy.set([], prometheusError(401, "unauthorized", "no"));
+      expect((await accountBatch([message], AN_HOUR, faulty.parts)).batchItemFailures).toEqual([]);
+      const [letter] = await emptied(moto.sqs, faulty.dead);
+      expect(letter!.messageAttributes["reason"]!.stringValue).toContain("prometheus_auth");
+      expect(await faulty.store.list("outgoing/")).toEqual([]);
+      proxy.set([]);
+      expect((await accountBatch([message], AN_HOUR, faulty.parts)).batchItemFailures).toEqual([]);
+      await settled(faulty.store);
+    } finally {
+      await proxy.stop();
+    }
+  }, 60_000);
+
+  test("settings that are wrong are thrown, so that the function's alarm rings, and all is kept", async () => {
+    const wrong = { ...one.parts, env: { ...one.env, BENCHMARK_VALUE: "ten" } };
+    await expect(accountBatch([record(JSON.stringify(item()))], AN_HOUR, wrong)).rejects.toMatchObject({
+      code: "config_invalid",
+    });
+    const missing = { ...one.parts, env: { ...one.env, GRIDMETER_BUCKET: "" } };
+    await expect(accountBatch([record(JSON.stringify(item()))], AN_HOUR, missing)).rejects.toMatchObject({
+      code: "config_invalid",
+    });
+    expect(await dead()).toEqual([]);
+  });
+});
+
+describe("refused months and metrics", () => {
+  test("a refusal is acknowledged and on the Pushgateway, where the last success stays", async () => {
+    const gateway = await startPushgateway();
+    try {
+      const one = await deployed(moto, prometheus.url, { ...FEW_DAYS, PUSHGATEWAY_URL: gateway.url });
+      const line = async (name: string) =>
+        (await gateway.metrics()).split("\n").find((text) => text.startsWith(`gridmeter_accounting_${name}{`));
+      expect(await invoke(one.env, record(JSON.stringify(item())))).toMatchObject({ done: true });
+      const success = await line("last_success_timestamp_seconds");
+      const jobs = await line("jobs");
+      expect(await line("refused")).toMatch(/ 0$/);
+      // Nothing is known of that month.
+      expect(await invoke(one.env, record(JSON.stringify(item({ month: "2024-12" }))))).toMatchObject({ done: true });
+      expect(await line("refused")).toMatch(/ 0$/);
+      const strict = { ...one.env, ACCOUNTING_SINCE: "" };
+      expect(await invoke(strict, record(JSON.stringify(item({ month: "2024-12" }))))).toMatchObject({ done: true });
+      expect(await line("refused")).toMatch(/ 1$/);
+      expect(success).toBeDefined();
+      expect(jobs).toBeDefined();
+      expect(await one.store.list("outgoing/")).toHaveLength(expected.length);
+      expect(await emptied(moto.sqs, one.dead)).toEqual([]);
+      await gateway.stop();
+      // The gateway is down: the accounting does not care.
+      expect(await invoke(one.env, record(JSON.stringify(item({ force: true }))))).toMatchObject({ done: true });
+      expect((await newest(one.store, MONTH)).generation).toBe(2);
+    } finally {
+      await gateway.stop();
+    }
+  }, 60_000);
+});
+
+test("a tenant that moves to another submit host: its old unit's other tenants are counted too, and APEL counts each job once", async () => {
+  const tenants = (host: string) =>
+    JSON.stringify({
+      tenants: [
+        { name: "mixed", NAMESPACE: MIXED },
+        { name: "plain", NAMESPACE: namespaceOf("plain"), SUBMIT_HOST: host },
+      ],
+    });
+  const name = "/gridmeter/test/moving";
+  // Nothing settles, so nothing is in the ledger: the days of an open month.
+  const one = await deployed(moto, prometheus.url, { ...FEW_DAYS, TENANTS_PARAMETER: name, SETTLE: "10d" });
+  await putParameter(moto, name, tenants(UNIT.submitHost));
+  const now = Date.parse("2025-04-04T08:00:00Z") / 1000;
+  const run = (id: string) => ({ run: { id, now } });
+  expect(await invoke(one.env, record(JSON.stringify(item(run("first")))))).toMatchObject({ done: true });
+  await putParameter(moto, name, tenants("new-host"));
+  expect(
+    await invoke(one.env, record(JSON.stringify(item({ submitHost: "new-host", ...run("second") })))),
+  ).toMatchObject({ done: true });
+  const table = await loaded(one.store);
+  const total = Number(expected.join("").split("NumberOfJobs: ").at(-1)!.split("\n")[0]);
+  expect(table.totals(MONTH).get(UNIT.site)).toMatchObject({ jobs: total, syncJobs: total });
+  expect((await one.store.list("outgoing/")).some((key) => key.includes("new-host"))).toBe(true);
+}, 60_000);
+
+describe("settings by name", () => {
+  test("the header comes from SSM, decrypted; the tenants from an object", async () => {
+    const proxy = await startFaultProxy(prometheus.url);
+    try {
+      await putParameter(moto, "/gridmeter/test/header", "Bearer t0ken\n");
+      const one = await deployed(moto, proxy.url, {
+        ...FEW_DAYS,
+        PROMETHEUS_AUTH_HEADER_PARAMETER: "/gridmeter/test/header",
+        TENANTS_PARAMETER: "",
+        TENANTS_OBJECT: "config/tenants.yaml",
+      });
+      await moto.s3.send(new PutObjectCommand({ Bucket: one.bucket, Key: "config/tenants.yaml", Body: TENANTS }));
+      expect(await invoke(one.env, record(JSON.stringify(item())))).toMatchObject({ done: true });
+      expect(proxy.requests.length).toBeGreaterThan(0);
+      expect(new Set(proxy.requests.map(({ headers }) => headers.authorization))).toEqual(new Set(["Bearer t0ken"]));
+      await settled(one.store);
+    } finally {
+      await proxy.stop();
+    }
+  }, 60_000);
+
+  test.each([
+    [
+      { PROMETHEUS_AUTH_HEADER_PARAMETER: "/nothing" },
+      /PROMETHEUS_AUTH_HEADER_PARAMETER names the parameter "\/nothing", but there is none/,
+    ],
+    [
+      { TENANTS_PARAMETER: "", TENANTS_OBJECT: "config/nothing" },
+      /TENANTS_OBJECT names s3:.*config\/nothing, but there is no such object/,
+    ],
+    [{ TENANTS_OBJECT: "config/both" }, /TENANTS_PARAMETER and TENANTS_OBJECT are set/],
+    [{ WORK_QUEUE_URL: "" }, /WORK_QUEUE_URL is not set/],
+    [{ S3_SSE: "rot13" }, /S3_SSE/],
+  ])("%o is refused before anything is sent", async (more: Record<string, string>, message) => {
+    const one = await deployed(moto, prometheus.url);
+    const parts = lambdaParts({ ...one.env, ...more });
+    const event = {
+      mode: "gap",
+      start: "2025-03-01T00:00:00Z",
+      end: "2025-03-02T00:00:00Z",
+      ...("S3_SSE" in more ? { dryRun: true } : {}),
+    };
+    await expect(
+      plan(event, { id: "x", now: Math.floor(Date.now() / 1000), remaining: AN_HOUR }, parts),
+    ).rejects.toThrow(message);
+    expect(await emptied(moto.sqs, one.work)).toEqual([]);
+  });
+
+  test("plan tried again by Lambda puts nothing on the queue twice; asked again by hand, it does", async () => {
+    const one = await deployed(moto, prometheus.url);
+    const event = {
+      mode: "gap",
+      start: "2025-01-01T00:00:00Z",
+      end: "2025-03-02T00:00:00Z",
+      allowDecrease: true,
+      force: false,
+    };
+    const ask = (id: string) => plan(event, { id, now: Math.floor(Date.now() / 1000), remaining: AN_HOUR }, one.parts);
+    await ask("first");
+    await ask("first");
+    const items = (await emptied(moto.sqs, one.work)).map(({ body }) => JSON.parse(body) as WorkItem);
+    expect(items).toHaveLength(3);
+    for (const each of items)
+      expect(each).toEqual({ v: 1, ...UNIT, month: each.month, mode: "gap", allowDecrease: true });
+    await ask("second");
+    expect(await emptied(moto.sqs, one.work)).toHaveLength(3);
+  });
+});
