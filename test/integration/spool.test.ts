@@ -1,6 +1,7 @@
 import { GetQueueAttributesCommand, SQSClient, SendMessageCommand } from "@aws-sdk/client-sqs";
 import { PutObjectCommand, S3Client } from "@aws-sdk/client-s3";
 import { readFile } from "node:fs/promises";
+import type { ChildProcess } from "node:child_process";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -206,6 +207,17 @@ describe("the command line", () => {
       .split("\n")
       .map((line) => z.looseObject({ level: z.number(), msg: z.string() }).parse(JSON.parse(line)));
 
+  const children = new Set<ChildProcess>();
+  afterEach(() => {
+    for (const child of children) child.kill("SIGKILL");
+    children.clear();
+  });
+  const start = (...parameters: Parameters<typeof startCli>): ReturnType<typeof startCli> => {
+    const started = startCli(...parameters);
+    children.add(started.child);
+    return started;
+  };
+
   const listening = async () => {
     while (!faults.requests.some(({ target }) => target === "AmazonSQS.ReceiveMessage")) await sleep(20);
   };
@@ -242,7 +254,7 @@ describe("the command line", () => {
   });
 
   test.each(["SIGTERM", "SIGINT"] as const)("%s finishes what is in hand, then exit 0", async (signal) => {
-    const { child, ended } = startCli(args(), options(faults.url));
+    const { child, ended } = start(args(), options(faults.url));
     await listening();
     // The signal comes while the object is on its way.
     let seen = 0;
@@ -260,7 +272,7 @@ describe("the command line", () => {
   });
 
   test("idle: SIGTERM ends the long poll at once", async () => {
-    const { child, ended } = startCli(args(), options(faults.url));
+    const { child, ended } = start(args(), options(faults.url));
     await listening();
     const before = performance.now();
     child.kill("SIGTERM");
@@ -274,7 +286,7 @@ describe("the command line", () => {
       status: target === undefined ? 503 : 500,
       code: target === undefined ? "SlowDown" : "InternalError",
     }));
-    const { child, ended } = startCli(args("--sweep-interval", "1s"), options(faults.url));
+    const { child, ended } = start(args("--sweep-interval", "1s"), options(faults.url));
     await publishGeneration(direct, unit, 1, bell());
     // A client tries five times by itself, so this is the third time around.
     while (faults.requests.length === 0) await sleep(20);

@@ -25,13 +25,13 @@ export type Moto = {
 };
 
 /** Starts moto_server on a free port of 127.0.0.1; `stop` ends it by its own pid. */
-export async function startMoto(): Promise<Moto> {
+export async function startMoto({ page = PAGE }: { readonly page?: number } = {}): Promise<Moto> {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   // The shim of pyenv execs the program, so the child is the server itself.
   const child = spawn("moto_server", ["-H", "127.0.0.1", "-p", String(port)], {
     stdio: "ignore",
-    env: { ...process.env, MOTO_S3_DEFAULT_MAX_KEYS: String(PAGE) },
+    env: { ...process.env, MOTO_S3_DEFAULT_MAX_KEYS: String(page) },
   });
   const killAtExit = (): void => void child.kill("SIGKILL");
   process.once("exit", killAtExit);
