@@ -2,6 +2,7 @@ import type { Command, Output, Parsed } from "../agent/types.ts";
 import { ParseError } from "./parse-error.ts";
 import { readCard } from "./rocm-smi-card.ts";
 import { readRocmDocument } from "./rocm-smi-json.ts";
+import { CardReader } from "./rocm-smi-reader.ts";
 import { readRocmProcesses, type RocmSmi } from "./rocm-smi-system.ts";
 
 export { rocmSmiMetrics } from "./rocm-smi-metrics.ts";
@@ -27,22 +28,19 @@ export const ROCM_SMI_DEVICES: readonly string[] = ["/dev/kfd"];
  */
 export const parseRocmSmi = (output: Output): Parsed<RocmSmi> => {
   const document = readRocmDocument(output);
-  let rejected = 0;
-  const reject = () => {
-    rejected += 1;
-  };
-  const read = document.cards.flatMap(({ number, section }, index) => {
-    if (section !== undefined) return [readCard(section, { index, number }, reject)];
-    reject();
-    return [];
+  const readers = document.cards.map(({ section }) => (section === undefined ? undefined : new CardReader(section)));
+  const gpus = document.cards.flatMap(({ number }, index) => {
+    const reader = readers[index];
+    return reader === undefined ? [] : [readCard(reader, index, number)];
   });
-  if (read.every(({ known }) => known === 0)) {
-    const keys = document.cards.flatMap(({ section }) => [...(section?.values() ?? [])].map(({ key }) => key));
+  if (readers.every((reader) => reader === undefined || reader.known === 0)) {
+    const keys = readers.flatMap((reader) => reader?.keys() ?? []);
     throw new ParseError(`no card of rocm-smi has a known key: ${JSON.stringify(keys.slice(0, 10)).slice(0, 300)}`);
   }
+  const rejected = readers.reduce((sum, reader) => sum + (reader?.rejected ?? 1), 0);
   const { system } = document;
   const value = {
-    gpus: read.map(({ card }) => card),
+    gpus,
     cardCount: document.cards.length,
     driverVersion: system?.get("driver version")?.text,
     processes: system === undefined ? undefined : readRocmProcesses(system),
