@@ -1,4 +1,4 @@
-import { readFile, readdir, rename, stat } from "node:fs/promises";
+import { readFile, readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ABOUT } from "../../lib/config/settings.ts";
@@ -51,7 +51,7 @@ beforeAll(async () => {
   const values = Object.fromEntries([...SETTINGS, ...NAMED].map((name) => [name, `value of ${name}`]));
   const env = { ...project.offline, ...OPTIONAL, ...values, PROMETHEUS_AUTH_HEADER: SECRET };
   full = await project.run("serverless", ["package", "--stage", "prod", "--package", "full"], env);
-  if (full.code !== 0) throw new Error(full.output);
+  if (bare.code !== 0 || full.code !== 0) throw new Error(`${bare.output}\n${full.output}`);
   template = await readTemplate(join(project.folder, "bare"), []);
   fullTemplate = await readTemplate(join(project.folder, "full"), [
     "MailsAlarms",
