@@ -31,17 +31,10 @@ export async function fanOut<T>(
   const ends = performance.now() + deadline * 1000;
   const limit = pLimit(concurrency);
   const timer = new AbortController();
-  let isOver = false;
-  const late = sleep(deadline * 1000, undefined, { signal: timer.signal })
-    .catch(() => undefined)
-    .then(() => {
-      isOver = true;
-      return "late" as const;
-    });
+  const late = sleep(deadline * 1000, "late" as const, { signal: timer.signal }).catch(() => "late" as const);
   const one = async (item: T): Promise<FanOutEntry<T>> => {
     const started = performance.now();
-    if (isOver || started > ends - LEAST_TIME)
-      return { item, result: timeout(0, `it was not started within ${deadline} s`) };
+    if (started > ends - LEAST_TIME) return { item, result: timeout(0, `it was not started within ${deadline} s`) };
     const result = await Promise.race([work(item, (ends - started) / 1000), late]);
     if (result !== "late") return { item, result };
     const seconds = (performance.now() - started) / 1000;

@@ -12,16 +12,18 @@ const runs = texts.map((text) => runCommand({ argv: ["/bin/sh", "-c", text], tim
 await sleep(500);
 
 switch (how) {
-  case "kill-all":
+  case "kill-all": {
+    const started = performance.now();
     await killAll("the test is over");
-    console.log(JSON.stringify(await Promise.all(runs)));
+    console.log(JSON.stringify({ took: performance.now() - started, results: await Promise.all(runs) }));
     break;
+  }
   case "exit":
     process.exit(0);
   case "throw":
     throw new Error("on purpose");
   case "of-its-own":
-    console.log(JSON.stringify(await Promise.all(runs)));
+    console.log(JSON.stringify({ results: await Promise.all(runs) }));
     break;
   default:
     throw new Error(`ends how? ${how}`);
