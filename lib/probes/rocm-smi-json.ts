@@ -34,7 +34,7 @@ const findJson = (stdout: string): z.infer<typeof Section> | undefined => {
   return undefined;
 };
 
-/** A key that was printed several times comes as an array; it has a value where all of them agree. */
+/** A key that was printed several times comes as an array: it has a value where all of them agree, else it is broken. */
 const textOf = (value: unknown): string | undefined => {
   if (Array.isArray(value)) {
     const texts = new Set(value.map((item: unknown) => (Array.isArray(item) ? undefined : textOf(item))));
@@ -50,7 +50,7 @@ const readSection = (value: unknown): Section | undefined => {
   if (!found.success) return undefined;
   return new Map(
     Object.entries(found.data).flatMap(([key, item]) => {
-      const text = textOf(item) ?? "";
+      const text = textOf(item) ?? (item === null ? "" : JSON.stringify(item));
       return [[key.trim().replace(/:$/, "").toLowerCase(), { key, text }] as const];
     }),
   );
