@@ -10,8 +10,11 @@ export { nvidiaSmiFailure, nvidiaSmiReadable } from "./nvidia-smi-failure.ts";
 export { nvidiaSmiMetrics } from "./nvidia-smi-metrics.ts";
 export type { NvidiaGpu, NvidiaSmi } from "./nvidia-smi-gpu.ts";
 
-/** One GPU is 27 KB of XML on an H100 and 45 KB on a B200; 10 s are normal for eight of them (netdata#14522, #18690). */
-export const NVIDIA_SMI_COMMAND: Command = { argv: ["nvidia-smi", "-q", "-x"], timeout: 20, maxBytes: 8 * 1024 * 1024 };
+/**
+ * One GPU is 27 KB of XML on an H100 and 45 KB on a B200; 10 s are normal for eight of them (netdata#14522, #18690). 2 MiB is
+ * room for 40 of the largest, and keeps the parser from holding up the agent for long.
+ */
+export const NVIDIA_SMI_COMMAND: Command = { argv: ["nvidia-smi", "-q", "-x"], timeout: 20, maxBytes: 2 * 1024 * 1024 };
 
 /** The probe has something to do where one of these exists: the driver's control device, or WSL's. */
 export const NVIDIA_SMI_DEVICES: readonly string[] = ["/dev/nvidiactl", "/dev/dxg"];

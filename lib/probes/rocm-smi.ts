@@ -13,7 +13,7 @@ export type { RocmSmi } from "./rocm-smi-system.ts";
 export const ROCM_SMI_COMMAND: Command = {
   argv: ["rocm-smi", "--showmeminfo", "all", "-a", "--json"],
   timeout: 20,
-  maxBytes: 8 * 1024 * 1024,
+  maxBytes: 2 * 1024 * 1024,
 };
 
 /** The probe has something to do where AMD's compute driver is. */
