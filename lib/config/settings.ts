@@ -62,7 +62,7 @@ export const runSettings = z.object({
     return parsed.ok ? good(text) : parsed;
   }).register(about, {
     meaning:
-      "Where messages go: `dirq:DIR` (ssmsend's `path_type: dirq`) or `dir:DIR` (`path_type: directory`); a bare path is a dirq. The default is not KAPEL's /srv/kapel.",
+      "Where messages go: `dirq:DIR` (ssmsend's `path_type: dirq`) or `dir:DIR` (`path_type: directory`), or `s3://BUCKET/PREFIX`, from where `gridmeter spool` takes them; a bare path is a dirq. The default is not KAPEL's /srv/kapel.",
     example: "/srv/kapel",
     default: DEFAULT_OUTPUT,
     option: "--output",
