@@ -5,7 +5,8 @@ import { delimiter, join, resolve } from "node:path";
 
 const root = resolve(import.meta.dirname, "..");
 const PYTHON = "/usr/bin/python3";
-const VENV_MOTO = join(root, ".venv", "bin", "moto_server");
+/** Python programs that no Debian package brings are put here; the tests look here first. */
+export const VENV_BIN = join(root, ".venv", "bin");
 
 type Package = { readonly name: string; readonly service?: string };
 const PROMETHEUS: Package = { name: "prometheus", service: "prometheus" };
@@ -23,20 +24,22 @@ const TOOLS = {
     find: () => (succeeds(PYTHON, ["-c", "import dirq.QueueSimple"]) ? PYTHON : undefined),
     debian: { name: "python3-dirq" },
   },
-  moto: { find: () => (existsSync(VENV_MOTO) ? VENV_MOTO : onPath("moto_server")), debian: undefined },
+  moto: { find: () => inVenv("moto_server") ?? onPath("moto_server"), debian: undefined },
+  cfnLint: { find: () => inVenv("cfn-lint") ?? onPath("cfn-lint"), debian: undefined },
 } as const satisfies Record<string, { find: () => string | undefined; debian: Package | undefined }>;
 
 export type Tool = keyof typeof TOOLS;
 
 /**
- * Finds the named tools, installs the missing ones (Debian packages with apt-get; moto into .venv), and returns their paths.
+ * Finds the named tools, installs the missing ones (Debian packages with apt-get; moto and cfn-lint into .venv), and returns their paths.
  * Says on stderr what it does. Services that a package starts are stopped again. Throws if a tool cannot be had.
  */
 export function ensureTools(wanted: readonly Tool[]): ReadonlyMap<Tool, string> {
   const missing = wanted.filter((tool) => TOOLS[tool].find() === undefined);
   const packages = missing.map((tool) => TOOLS[tool].debian).filter((one) => one !== undefined);
   if (packages.length > 0) installPackages([...new Map(packages.map((one) => [one.name, one])).values()]);
-  if (missing.includes("moto")) installMoto();
+  if (missing.includes("moto")) installPython("moto[server]==5.2.1");
+  if (missing.includes("cfnLint")) installPython("cfn-lint==1.51.0");
   return new Map(
     wanted.map((tool) => {
       const path = TOOLS[tool].find();
@@ -66,10 +69,15 @@ function stopService(service: string): void {
   say(`stopped the service ${service}, which its package starts; the tests start their own on free ports.`);
 }
 
-function installMoto(): void {
-  say("installing moto[server] into .venv ...");
-  run(["python3", "-m", "venv", join(root, ".venv")]);
-  run([join(root, ".venv", "bin", "pip"), "install", "--quiet", "moto[server]"]);
+function installPython(requirement: string): void {
+  say(`installing ${requirement} into .venv ...`);
+  if (inVenv("pip") === undefined) run(["python3", "-m", "venv", join(root, ".venv")]);
+  run([join(VENV_BIN, "pip"), "install", "--quiet", requirement]);
+}
+
+function inVenv(program: string): string | undefined {
+  const path = join(VENV_BIN, program);
+  return existsSync(path) ? path : undefined;
 }
 
 function asRoot(command: readonly string[], failing: "fatal" | "may fail" = "fatal"): void {
