@@ -1,0 +1,54 @@
+import { readFile } from "node:fs/promises";
+
+/** Where a process runs. `ids` are the containers around it, the outermost first: docker may run in a container itself. */
+export type CgroupOwner =
+  | { readonly kind: "container"; readonly ids: readonly [string, ...string[]] }
+  /** no container, but a service or a login of the host */
+  | { readonly kind: "host" }
+  /** nobody knows: the process is gone, or is in the root group, which is what a container of its own sees too */
+  | { readonly kind: "unknown" };
+
+/**
+ * The ways a container's group is called, by runtime and cgroup driver: `/docker/ID`, `/kubepods/.../ID`, `docker-ID.scope`,
+ * `cri-containerd-ID.scope`, `crio-ID.scope`, `libpod-ID.scope`, and containerd's `SLICE:cri-containerd:ID`.
+ */
+const SEGMENT = /^(?:[a-z][a-z-]{0,32}-|.{0,256}:[a-z-]{1,32}:)?([0-9a-f]{64})(?:\.scope)?$/;
+
+const idsOf = (path: string): string[] => {
+  const ids = path.split("/").flatMap((segment) => SEGMENT.exec(segment)?.[1] ?? []);
+  return [...new Set(ids)];
+};
+
+/** `N:controllers:PATH` of cgroup v1, one a hierarchy, and `0::PATH` of v2. The path itself may have colons. */
+const pathsOf = (line: string): string[] => {
+  const path = /^\d{1,4}:[^:]{0,256}:(\/.*)$/.exec(line)?.[1];
+  return path === undefined ? [] : [path];
+};
+
+/**
+ * Finds the container of a process in the text of its /proc/PID/cgroup, of cgroup v1, v2 or both. On v2 a container may not
+ * be seen as one, so that only a group of the host's own makes a process the host's (the predecessor called every container's
+ * process external there).
+ */
+export const parseCgroup = (text: string): CgroupOwner => {
+  const paths = text.split("\n").flatMap(pathsOf);
+  const [longest] = paths.map(idsOf).sort((a, b) => b.length - a.length);
+  const [first, ...more] = longest ?? [];
+  if (first !== undefined) return { kind: "container", ids: [first, ...more] };
+  return paths.some((path) => path.replaceAll(/\/\.\.(?=\/|$)/g, "").length > 1)
+    ? { kind: "host" }
+    : { kind: "unknown" };
+};
+
+/** Reads where a process runs. A process that is gone is no error: nobody knows then. */
+export const readCgroup = async (pid: number, proc = "/proc"): Promise<CgroupOwner> => {
+  try {
+    return parseCgroup(await readFile(`${proc}/${pid}/cgroup`, "utf8"));
+  } catch {
+    return { kind: "unknown" };
+  }
+};
+
+/** Reads where each of some processes runs. */
+export const readCgroups = async (pids: Iterable<number>, proc = "/proc"): Promise<ReadonlyMap<number, CgroupOwner>> =>
+  new Map(await Promise.all([...new Set(pids)].map(async (pid) => [pid, await readCgroup(pid, proc)] as const)));

@@ -1,0 +1,36 @@
+const TYPES = ["counter", "gauge", "histogram", "summary", "untyped", "unknown"] as const;
+export type FamilyType = (typeof TYPES)[number];
+
+/** What comments say about the metrics of one name. */
+export type Family = {
+  readonly type: FamilyType;
+  readonly help: string | undefined;
+  /** declared with two types, or with one that there is not */
+  readonly conflict: boolean;
+};
+
+const typeOf = (text: string): FamilyType | undefined => TYPES.find((type) => type === text);
+
+const unescape = (text: string): string =>
+  text.replaceAll(/\\(n|\\)/g, (_, escaped: string) => (escaped === "n" ? " " : "\\"));
+
+/** Reads `# TYPE name type` and `# HELP name text`; other comments say nothing. */
+export const readComments = (lines: readonly string[]): ReadonlyMap<string, Family> => {
+  const families = new Map<string, Family>();
+  const declared = new Set<string>();
+  for (const line of lines) {
+    const [, keyword, name, text = ""] =
+      /^#[ \t]+(TYPE|HELP)[ \t]+([a-zA-Z_:][a-zA-Z0-9_:]*)(?:[ \t]+(.*))?$/.exec(line) ?? [];
+    if (name === undefined) continue;
+    const family = families.get(name) ?? { type: "untyped", help: undefined, conflict: false };
+    if (keyword === "HELP") {
+      families.set(name, { ...family, help: family.help ?? unescape(text) });
+      continue;
+    }
+    const type = typeOf(text.trim());
+    const conflict = family.conflict || type === undefined || (declared.has(name) && family.type !== type);
+    declared.add(name);
+    families.set(name, { ...family, type: type ?? family.type, conflict });
+  }
+  return families;
+};
