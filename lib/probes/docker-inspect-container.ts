@@ -24,6 +24,7 @@ export type DockerContainer = ContainerNames & {
   readonly healthy: boolean | undefined;
   readonly kubeletManaged: boolean;
   readonly labelCount: number;
+  /** variables that have a value */
   readonly environmentCount: number;
   readonly gpus: ContainerGpus;
 };
@@ -124,7 +125,7 @@ export const readContainer = ({ Id, Name, RestartCount, State, Config, HostConfi
     healthy: healthOf(State.Health?.Status),
     kubeletManaged: labels.has("io.kubernetes.pod.name"),
     labelCount: labels.size,
-    environmentCount: Config.Env.length,
+    environmentCount: environment.size,
     gpus: {
       nvidia: nvidiaGpus(settings),
       amd: amdGpus(settings),
