@@ -40,6 +40,8 @@ export const containerLabels = (names: ContainerNames): Labels => ({
   container: labelText(names.container),
 });
 
-/** What two tools' views of a container are joined by: the id, else the name. */
-export const containerKey = (names: Pick<ContainerNames, "id" | "name">): string | undefined =>
-  names.id === undefined ? (names.name === undefined ? undefined : `name ${names.name}`) : shortId(names.id);
+/** What two tools' views of a container are joined by: the id, else the name. Equal keys are equal labels. */
+export const containerKey = ({ id, name }: Pick<ContainerNames, "id" | "name">): string | undefined => {
+  if (id !== undefined) return shortId(id);
+  return name === undefined ? undefined : `name ${labelText(name)}`;
+};

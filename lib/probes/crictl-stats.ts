@@ -39,7 +39,7 @@ const Stats = z.object({
   writableLayer: z.object({ usedBytes: Wrapped }).optional().catch(undefined),
 });
 
-const scale = (value: number | undefined, factor: number) => (value === undefined ? undefined : value * factor);
+const divide = (value: number | undefined, divisor: number) => (value === undefined ? undefined : value / divisor);
 
 /**
  * Reads `crictl stats --output json`. What is no container, and the second one of an id, is left out and counted.
@@ -57,8 +57,8 @@ export const parseCrictlStats = (output: Output): Parsed<readonly CrictlStats[]>
     if (rows.has(key)) continue;
     rows.set(key, {
       ...namesOf(attributes),
-      cpuSeconds: scale(cpu?.usageCoreNanoSeconds, 1e-9),
-      cpu: scale(cpu?.usageNanoCores, 1e-9),
+      cpuSeconds: divide(cpu?.usageCoreNanoSeconds, 1e9),
+      cpu: divide(cpu?.usageNanoCores, 1e9),
       memoryUsedBytes: memory?.workingSetBytes,
       residentBytes: memory?.rssBytes,
       writableLayerBytes: writableLayer?.usedBytes,

@@ -5,7 +5,7 @@ import { readSample, type Sample } from "./custom-sample.ts";
 import { labelText } from "./gpu.ts";
 import { ParseError } from "./parse-error.ts";
 
-export { FORBIDDEN_NAMES, FORBIDDEN_PREFIXES } from "./custom-names.ts";
+export { FORBIDDEN_NAMES, FORBIDDEN_PREFIXES, isForbiddenName } from "./custom-names.ts";
 
 /** Series that one custom command may print; a Pushgateway copies its whole store with every push. */
 export const MOST_SERIES = 10_000;

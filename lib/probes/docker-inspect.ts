@@ -1,5 +1,5 @@
 import type { Command, Metric, Output, Parsed } from "../agent/types.ts";
-import { containerLabels, isContainerId } from "./container.ts";
+import { containerLabels, isContainerId, shortId } from "./container.ts";
 import { dockerError, dockerFailure } from "./docker-daemon-failure.ts";
 import { Inspected, readContainer, type DockerContainer } from "./docker-inspect-container.ts";
 import { labelText } from "./gpu.ts";
@@ -46,7 +46,8 @@ export const parseDockerInspect = (output: Output): Parsed<readonly DockerContai
   let rejected = 0;
   for (const item of items) {
     const found = Inspected.safeParse(item);
-    if (found.success && !containers.has(found.data.Id)) containers.set(found.data.Id, readContainer(found.data));
+    const key = shortId(found.data?.Id ?? "");
+    if (found.success && !containers.has(key)) containers.set(key, readContainer(found.data));
     else rejected += 1;
   }
   if (rejected > 0 && containers.size === 0) {

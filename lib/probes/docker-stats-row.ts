@@ -48,9 +48,9 @@ export const splitPair = (cell: Cell): readonly [Cell, Cell] => {
 
 const reader =
   (tally: Tally) =>
-  (cell: Cell, parse: (text: string) => number | undefined, unit: number): number | undefined => {
+  (cell: Cell, parse: (text: string) => number | undefined, divisor: number): number | undefined => {
     if (cell === undefined || (typeof cell === "string" && hasNoValue(cell))) return undefined;
-    const value = typeof cell === "string" ? parse(cell) : cell * unit;
+    const value = typeof cell === "string" ? parse(cell) : cell / divisor;
     if (value !== undefined && Number.isFinite(value) && value >= 0) return value;
     tally.rejected += 1;
     return undefined;
@@ -80,10 +80,10 @@ export const readRow = (cells: Cells, tally: Tally): DockerStatsRow | undefined 
   const read = reader(tally);
   const limit = read(cells.memoryLimit, parseSize, 1);
   const values = {
-    cpu: read(cells.cpuPercent, parsePercent, 0.01),
+    cpu: read(cells.cpuPercent, parsePercent, 100),
     memoryUsedBytes: read(cells.memoryUsed, parseSize, 1),
     memoryLimitBytes: limit,
-    memoryUsage: read(cells.memoryPercent, parsePercent, 0.01),
+    memoryUsage: read(cells.memoryPercent, parsePercent, 100),
     receivedBytes: read(cells.received, parseSize, 1),
     sentBytes: read(cells.sent, parseSize, 1),
     readBytes: read(cells.read, parseSize, 1),

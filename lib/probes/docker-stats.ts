@@ -29,10 +29,12 @@ const ESCAPES = new RegExp(`${String.fromCodePoint(27)}\\[[0-9;]{0,16}[A-Za-z]`,
 export const parseDockerStats = (output: Output): Parsed<readonly DockerStatsRow[]> => {
   if (output.exitCode !== 0) throw dockerError("docker stats", output);
   const text = output.stdout.replaceAll(ESCAPES, "");
-  const first = text.trimStart()[0];
+  const lines = text.split("\n").map((line) => line.trim());
   // without containers, docker prints nothing as JSON, and only the heading of a table
-  if (first === undefined) return { value: [], rejected: 0 };
-  const rows = first === "{" || first === "[" ? readStatsJson(text) : readStatsTable(text);
+  if (lines.every((line) => line === "")) return { value: [], rejected: 0 };
+  // a warning may come before the first row
+  const json = lines.some((line) => line.startsWith("{") || line.startsWith("["));
+  const rows = json ? readStatsJson(text) : readStatsTable(text);
   if (rows.length > 0 && rows.every((row) => row === undefined)) {
     throw new ParseError(`no row of docker stats can be read: ${JSON.stringify(text.trim().slice(0, 200))}`);
   }
