@@ -70,7 +70,9 @@ if (haveSamples) {
 
   describe("real outputs of docker", () => {
     it("are all looked at", () => {
-      const others = expectedOf(/docker|podman|inspect/).filter(([file]) => !/^(docker|podman)_stats_|inspect/.test(file));
+      const others = expectedOf(/docker|podman|inspect/).filter(
+        ([file]) => !/^(docker|podman)_stats_|inspect/.test(file),
+      );
       expect([stats.length, inspects.length]).toEqual([7, 6]);
       expect(others.map(([file]) => file).sort()).toEqual([
         // the daemon's API, which no probe asks

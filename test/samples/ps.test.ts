@@ -38,9 +38,7 @@ if (haveSamples) {
       expect(asExpected(value)).toEqual(expected);
       expect(rejected).toBe(0);
       const watch = watchProcesses(watchProcesses(undefined, value, 0), value, 30);
-      sameLabelsThroughout(
-        psMetrics(value, { longStanding: longStanding(watch, 10), largeResidentBytes: 500 * MIB }),
-      );
+      sameLabelsThroughout(psMetrics(value, { longStanding: longStanding(watch, 10), largeResidentBytes: 500 * MIB }));
     });
 
     it.each(refused)("%s: other columns, no data", (file) => {

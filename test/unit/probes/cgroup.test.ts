@@ -1,0 +1,71 @@
+import { mkdtemp, mkdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { parseCgroup, readCgroup, readCgroups } from "../../../lib/probes/cgroup.ts";
+
+const ID = "0a1b2c3d".repeat(8);
+const OTHER = "ffeeddcc".repeat(8);
+const POD = "pod6f9619ff-8b86-d011-b42d-00cf4fc964ff";
+
+describe("the container of a process", () => {
+  it.each([
+    ["docker, v1", `12:pids:/docker/${ID}\n11:cpu,cpuacct:/docker/${ID}\n0::/system.slice/containerd.service\n`],
+    ["docker, v2 with systemd", `0::/system.slice/docker-${ID}.scope\n`],
+    ["docker, v2 with cgroupfs", `0::/docker/${ID}\n`],
+    ["kubelet and docker, v1", `4:memory:/kubepods/burstable/${POD}/${ID}\n`],
+    [
+      "kubelet and docker, systemd slices",
+      `0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-${POD}.slice/docker-${ID}.scope\n`,
+    ],
+    ["containerd, v2", `0::/kubepods.slice/kubepods-${POD}.slice/cri-containerd-${ID}.scope\n`],
+    [
+      "containerd, v1 with systemd",
+      `10:cpuset:/system.slice/containerd.service/kubepods-besteffort-${POD}.slice:cri-containerd:${ID}\n`,
+    ],
+    ["containerd, without slices", `0::/k8s.io/${ID}\n`],
+    ["CRI-O", `0::/kubepods.slice/kubepods-${POD}.slice/crio-${ID}.scope/container\n`],
+    ["podman", `0::/machine.slice/libpod-${ID}.scope/container\n`],
+    ["seen from the agent's own group", `0::/../../kubepods-${POD}.slice/cri-containerd-${ID}.scope\n`],
+    ["a unit within a container", `0::/docker/${ID}/system.slice/sshd.service\n`],
+    ["one hierarchy of many", `3:cpu:/\n2:memory:/docker/${ID}\n1:name=systemd:/user.slice\n`],
+  ])("%s", (_, text) => {
+    expect(parseCgroup(text)).toEqual({ kind: "container", ids: [ID] });
+  });
+
+  it("gives docker in docker the outermost first", () => {
+    expect(parseCgroup(`0::/docker/${OTHER}/docker/${ID}\n`)).toEqual({ kind: "container", ids: [OTHER, ID] });
+  });
+
+  it.each([
+    "0::/user.slice/user-1000.slice/session-3.scope\n",
+    "0::/system.slice/sshd.service\n",
+    "0::/../../init.scope\n",
+    `0::/system.slice/run-${ID.slice(0, 32)}.scope\n`,
+  ])("%j is the host's", (text) => {
+    expect(parseCgroup(text)).toEqual({ kind: "host" });
+  });
+
+  it.each(["0::/\n", "12:pids:/\n0::/\n", "0::/../..\n", "", "garbage"])("of %j, nobody knows", (text) => {
+    expect(parseCgroup(text)).toEqual({ kind: "unknown" });
+  });
+
+  it("reads them of processes, and knows nothing of one that is gone", async () => {
+    const proc = await mkdtemp(join(tmpdir(), "gridmeter-proc-"));
+    try {
+      await mkdir(join(proc, "7"));
+      await writeFile(join(proc, "7", "cgroup"), `0::/docker/${ID}\n`);
+      expect(await readCgroup(8, proc)).toEqual({ kind: "unknown" });
+      expect([...(await readCgroups([7, 8, 7], proc))]).toEqual([
+        [7, { kind: "container", ids: [ID] }],
+        [8, { kind: "unknown" }],
+      ]);
+    } finally {
+      await rm(proc, { recursive: true });
+    }
+  });
+
+  it("reads one of a real process", async () => {
+    expect(["container", "host", "unknown"]).toContain((await readCgroup(process.pid)).kind);
+  });
+});
