@@ -1,0 +1,102 @@
+import { type Block, encode, wellFormed } from "./exposition.ts";
+import type { Labels, Metric } from "./types.ts";
+
+/** What a name is, wherever it comes from. */
+export type Known = Pick<Metric, "type" | "help">;
+
+export type Agreed = {
+  /** by probe, in the order of the input */
+  readonly blocks: ReadonlyMap<string, readonly Block[]>;
+  /** by probe: series that were left out; probes without any are missing */
+  readonly dropped: ReadonlyMap<string, number>;
+};
+
+const NAME = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
+const LABEL = /^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$/;
+
+/**
+ * Makes the data of all probes fit to be published together, since a Pushgateway refuses a whole push, and Prometheus a whole
+ * scrape, for one line that is off. A name has one type everywhere: that of the catalogue, else that of the first probe that
+ * has it, and what another probe prints under another type is left out. Of equal series (the same name and labels; an empty
+ * label is none) the first stays. Left out as well: names that are none, and values that are no finite number.
+ *
+ * @param catalogue what the program itself knows of a name
+ */
+export function agree(
+  data: Iterable<readonly [probe: string, metrics: readonly Metric[]]>,
+  catalogue: (name: string) => Known | undefined,
+): Agreed {
+  const claims = new Map<string, Known>();
+  const blocks = new Map<string, readonly Block[]>();
+  const dropped = new Map<string, number>();
+  const names = new LabelNames();
+  for (const [probe, metrics] of data) {
+    const all = metrics.reduce((sum, { samples }) => sum + samples.length, 0);
+    const own: Block[] = [];
+    for (const [name, parts] of byName(metrics)) {
+      const known = catalogue(name);
+      const first = known ?? claims.get(name) ?? parts[0];
+      if (first === undefined || !NAME.test(name)) continue;
+      claims.set(name, first);
+      const samples = distinct(
+        parts.filter(({ type }) => known !== undefined || type === first.type).flatMap(({ samples }) => samples),
+        names,
+      );
+      if (samples.length > 0) own.push(encode(probe, { name, help: first.help, type: first.type, samples }));
+    }
+    blocks.set(probe, own);
+    const lost = all - own.reduce((sum, { series }) => sum + series, 0);
+    if (lost > 0) dropped.set(probe, lost);
+  }
+  return { blocks, dropped };
+}
+
+/** A probe's own metrics and joined ones may share a name. */
+function byName(metrics: readonly Metric[]): ReadonlyMap<string, readonly Metric[]> {
+  const found = new Map<string, Metric[]>();
+  for (const metric of metrics) {
+    if (metric.samples.length === 0) continue;
+    const same = found.get(metric.name);
+    if (same === undefined) found.set(metric.name, [metric]);
+    else same.push(metric);
+  }
+  return found;
+}
+
+function distinct(samples: Metric["samples"], names: LabelNames): Metric["samples"] {
+  const seen = new Set<string>();
+  return samples.filter(({ labels, value }) => {
+    if (!Number.isFinite(value)) return false;
+    const key = names.seriesKey(labels);
+    if (key === undefined || seen.has(key)) return false;
+    seen.add(key);
+    return true;
+  });
+}
+
+/** Series of one metric mostly have the same label names in the same order: what is found out about them is kept. */
+class LabelNames {
+  readonly #sorted = new Map<string, readonly string[] | undefined>();
+
+  /** Equal for equal labels, in whatever order they are; undefined if a name is no label name. */
+  seriesKey(labels: Labels): string | undefined {
+    const sorted = this.#sort(Object.keys(labels));
+    if (sorted === undefined) return undefined;
+    let key = "";
+    for (const name of sorted) {
+      const value = labels[name] ?? "";
+      // The lengths keep what is before and after a value apart, whatever it holds.
+      if (value !== "") key += `${name}=${value.length}:${wellFormed(value)}`;
+    }
+    return key;
+  }
+
+  #sort(names: readonly string[]): readonly string[] | undefined {
+    const shape = names.join(" ");
+    if (this.#sorted.has(shape)) return this.#sorted.get(shape);
+    const own = names.filter((name) => name !== "probe");
+    const sorted = own.every((name) => LABEL.test(name)) ? own.toSorted() : undefined;
+    this.#sorted.set(shape, sorted);
+    return sorted;
+  }
+}
