@@ -1,0 +1,64 @@
+import type { Command } from "../../agent/types.ts";
+
+/** The probes that are there without being configured. Any other name is that of a custom one. */
+export const PROBE_NAMES = [
+  "docker-daemon",
+  "docker-stats",
+  "docker-inspect",
+  "docker-logs",
+  "nvidia-smi",
+  "rocm-smi",
+  "iftop",
+  "lsof",
+  "ps",
+  "crictl-stats",
+] as const;
+export type ProbeName = (typeof PROBE_NAMES)[number];
+
+export const isProbeName = (name: string): name is ProbeName => PROBE_NAMES.some((known) => known === name);
+
+/**
+ * What can be set about a probe. All is optional: what is not set is as PROBE_DEFAULTS has it. Settings that are not the
+ * probe's (see `options` there) are not read.
+ */
+export type ProbeSettings = {
+  /**
+   * instead of the probe's own; never run by a shell. `{id}`, `{pid}`, `{lines}` and `{interface}` stand for what the probe
+   * fills in
+   */
+  readonly command?: Command["argv"] | undefined;
+  /** seconds from the start of a run to the start of the next */
+  readonly interval?: number | undefined;
+  /** seconds for one run in all */
+  readonly timeout?: number | undefined;
+  /** bytes of stdout, and of stderr, that one command may print */
+  readonly maxBytes?: number | undefined;
+
+  /** false: the probe runs although the device or the socket that it is known by is not there */
+  readonly requireDevice?: boolean | undefined;
+  /** GPUs that the node should have */
+  readonly expectedGpus?: number | undefined;
+  /** the network interface to watch; that of the default route if it is not set */
+  readonly interface?: string | undefined;
+  /** the text in a container's log that says that its job has finished */
+  readonly marker?: string | undefined;
+  /** how many lines at the end of a container's log are read */
+  readonly lines?: number | undefined;
+  /** seconds for which a process must have been D or Z to be counted */
+  readonly longStanding?: number | undefined;
+  /** bytes from which on a process's resident memory is published */
+  readonly largeResidentBytes?: number | undefined;
+  /** how many commands that are run once a container are at work at a time */
+  readonly concurrency?: number | undefined;
+  /** seconds for each of them */
+  readonly commandTimeout?: number | undefined;
+  /** lists the containers, an id a line */
+  readonly listCommand?: Command["argv"] | undefined;
+  /** the address of the container runtime */
+  readonly endpoint?: string | undefined;
+  /** where the host's /proc is */
+  readonly proc?: string | undefined;
+};
+
+/** A setting that only some probes have. */
+export type ProbeOption = Exclude<keyof ProbeSettings, "command" | "interval" | "timeout" | "maxBytes">;
