@@ -16,11 +16,12 @@ const SPECIAL: ReadonlyMap<string, number> = new Map([
   ["Inf", Number.POSITIVE_INFINITY],
   ["-Inf", Number.NEGATIVE_INFINITY],
 ]);
+const NUMBER = /^[+-]?[\d.]+(?:[eE][+-]?\d+)?$/;
 
 const value = z.string().transform((text, context) => {
-  const number = SPECIAL.get(text) ?? (/^[+-]?[\d.]+(?:[eE][+-]?\d+)?$/.test(text) ? Number(text) : undefined);
-  if (number !== undefined && (!Number.isNaN(number) || text === "NaN")) return number;
-  context.addIssue({ code: "custom", message: `"${text.slice(0, 40)}" is not a sample value` });
+  const number = numberOf(text);
+  if (number !== undefined) return number;
+  context.addIssue({ code: "custom", message: noValue(text) });
   return z.NEVER;
 });
 const point = z.tuple([z.number(), value]);
@@ -33,10 +34,7 @@ const envelope = {
 };
 const vector = z.object({
   ...envelope,
-  data: z.object({
-    resultType: z.literal("vector"),
-    result: z.array(z.object({ metric: labels, value: point })),
-  }),
+  data: z.object({ resultType: z.literal("vector"), result: z.array(z.unknown()) }),
 });
 const matrix = z.object({
   ...envelope,
@@ -47,11 +45,25 @@ const matrix = z.object({
 });
 const build = z.object({ status: z.literal("success"), data: z.object({ version: z.string() }) });
 
-/** The samples of an instant query's answer. Throws `prometheus_bad_answer` or `prometheus_incomplete`. */
-export function readVector(body: unknown, source: string): readonly Sample[] {
+/** The rows of an instant query's answer, unread. Throws `prometheus_bad_answer` or `prometheus_incomplete`. */
+export function readVector(body: unknown, source: string): readonly unknown[] {
   const answer = read(vector, body, source);
   refusePartial(answer, source);
-  return answer.data.result.map((row) => ({ labels: row.metric, value: row.value[1] }));
+  return answer.data.result;
+}
+
+/**
+ * One row of an instant query's answer. By hand, since there may be a million: a schema takes ten times as long.
+ * Throws `prometheus_bad_answer`.
+ */
+export function readSample(row: unknown, source: string): Sample {
+  if (!isObject(row) || !isLabels(row["metric"])) throw otherShape(source, "a row has no metric of texts");
+  const pair = row["value"];
+  if (!Array.isArray(pair) || pair.length !== 2 || typeof pair[0] !== "number" || typeof pair[1] !== "string")
+    throw otherShape(source, "a row has no value of a time and a text");
+  const number = numberOf(pair[1]);
+  if (number === undefined) throw otherShape(source, noValue(pair[1]));
+  return { labels: row["metric"], value: number };
 }
 
 /** The series of a range query's answer. Throws `prometheus_bad_answer` or `prometheus_incomplete`. */
@@ -67,12 +79,35 @@ export function readVersion(body: unknown): string | undefined {
   return answer.success ? answer.data.data.version : undefined;
 }
 
+function numberOf(text: string): number | undefined {
+  const number = SPECIAL.get(text) ?? (NUMBER.test(text) ? Number(text) : undefined);
+  return number !== undefined && (!Number.isNaN(number) || text === "NaN") ? number : undefined;
+}
+
+function noValue(text: string): string {
+  return `"${text.slice(0, 40)}" is not a sample value`;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function isLabels(value: unknown): value is Record<string, string> {
+  if (!isObject(value)) return false;
+  for (const name in value) if (typeof value[name] !== "string") return false;
+  return true;
+}
+
 function read<T extends z.ZodType>(schema: T, body: unknown, source: string): z.infer<T> {
   const answer = schema.safeParse(body);
   if (answer.success) return answer.data;
   const issue = answer.error.issues[0];
-  const where = issue === undefined ? "" : ` (${issue.path.join(".")}: ${issue.message})`;
-  throw new GridmeterError(
+  throw otherShape(source, issue === undefined ? "" : `${issue.path.join(".")}: ${issue.message}`);
+}
+
+function otherShape(source: string, what: string): GridmeterError {
+  const where = what === "" ? "" : ` (${what})`;
+  return new GridmeterError(
     "prometheus_bad_answer",
     `${source} answered 200 with JSON of another shape than Prometheus sends${where}. Nothing was published. ` +
       "Set PROMETHEUS_SERVER to the base address of a Prometheus HTTP API.",

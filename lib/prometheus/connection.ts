@@ -1,13 +1,15 @@
 import { readFileSync } from "node:fs";
 import { Agent } from "node:https";
+import type { Readable } from "node:stream";
 import { rootCertificates } from "node:tls";
-import { AxiosError, type AxiosRequestConfig, create, isCancel } from "axios";
+import { AxiosError, type AxiosRequestConfig, create, isAxiosError, isCancel } from "axios";
 import axiosRetry, { exponentialDelay } from "axios-retry";
 import pLimit from "p-limit";
 import { GridmeterError, errorText } from "../errors.ts";
-import { type Sample, type Series, readMatrix, readVector, readVersion } from "./answer.ts";
+import { type Sample, type Series, readMatrix, readVersion } from "./answer.ts";
 import { authorization, secretsOf } from "./authorization.ts";
-import { CUT_SHORT, NOT_JSON, type Source, failure, isTransient, parseJson } from "./failures.ts";
+import { CUT_SHORT, NOT_JSON, type Source, failure, isTransient } from "./failures.ts";
+import { NotJson, readJson, streamVector } from "./stream.ts";
 
 /** How to reach a Prometheus HTTP API (also Thanos, Mimir, VictoriaMetrics). */
 export type Connection = {
@@ -26,12 +28,16 @@ export type Connection = {
 export type Client = {
   /** An instant query at `at` (epoch seconds). */
   instant(query: string, at: number): Promise<readonly Sample[]>;
+  /** The same, its samples handed to `add` while the answer arrives; every try begins anew with what `begin` gives. */
+  gather<T>(query: string, at: number, begin: () => T, add: (into: T, sample: Sample) => void): Promise<T>;
   /** A range query at `from`, `from + step`, ... up to `to` (epoch seconds). */
   range(query: string, from: number, to: number, step: number): Promise<readonly Series[]>;
   /** The server's version, or undefined where it does not tell (Thanos and managed services). */
   version(): Promise<string | undefined>;
 };
 
+/** Characters of a refusal that are read. */
+const LONGEST_REFUSAL = 100_000;
 const RETRIES = 3;
 const FIRST_DELAY_MS = 150;
 const LONGEST_DELAY_MS = 20_000;
@@ -51,17 +57,27 @@ export function createClient(connection: Connection): Client {
     headers: header === undefined ? {} : { Authorization: header },
     // A redirect would take the credentials elsewhere, and turns a POST into a GET.
     maxRedirects: 0,
-    responseType: "text",
-    transformResponse: (body: unknown) => body,
+    responseType: "stream",
     ...(connection.caFile === undefined ? {} : { httpsAgent: trusting(connection.caFile) }),
   });
-  http.interceptors.response.use((response) => {
-    const text = String(response.data);
-    const body = parseJson(text);
-    if (body !== undefined) return { ...response, data: body };
-    const code = /^\s*(?:\{|$)/.test(text) ? CUT_SHORT : NOT_JSON;
-    throw new AxiosError("the JSON stops in the middle", code, response.config, undefined, response);
-  });
+  http.interceptors.response.use(
+    async (response) => {
+      try {
+        return { ...response, data: await response.data };
+      } catch (thrown) {
+        // What is wrong with the answer itself is wrong again the next time.
+        if (thrown instanceof GridmeterError || isCancel(thrown)) throw thrown;
+        const start = thrown instanceof NotJson ? thrown.start : "";
+        const code = /^\s*(?:\{|$)/.test(start) ? CUT_SHORT : NOT_JSON;
+        const cut = { ...response, data: start };
+        throw new AxiosError(errorText(thrown), code, response.config, undefined, cut);
+      }
+    },
+    async (error: unknown) => {
+      if (isAxiosError(error) && error.response !== undefined) error.response.data = await error.response.data;
+      throw error;
+    },
+  );
   axiosRetry(http, {
     retries: RETRIES,
     retryCondition: isTransient,
@@ -73,14 +89,16 @@ export function createClient(connection: Connection): Client {
   const source: Source = { name: nameOf(base), hide: hider(base, header), deadlineSeconds };
   const limit = pLimit(connection.concurrency);
 
-  const ask = (path: string, request: AxiosRequestConfig): Promise<unknown> =>
+  const ask = <T>(path: string, request: AxiosRequestConfig, read: (body: Readable) => Promise<T>): Promise<T> =>
     limit(async () => {
       let refusal: unknown;
       try {
-        const response = await http.request<unknown>({
+        const response = await http.request<T>({
           ...request,
           url: address(base, path),
           signal: AbortSignal.timeout(deadlineSeconds * 1000),
+          // Read before it is judged whether to try again, since a body may be cut short.
+          transformResponse: (body: Readable, _headers, status = 0) => (status < 300 ? read(body) : startOf(body)),
           "axios-retry": { onRetry: (_count, error) => void (refusal = error) },
         });
         return response.data;
@@ -89,27 +107,54 @@ export function createClient(connection: Connection): Client {
         throw failure(isCancel(thrown) ? (refusal ?? thrown) : thrown, source);
       }
     });
-  const post = (path: string, form: Record<string, string>): Promise<unknown> =>
-    ask(path, {
-      method: "POST",
-      data: new URLSearchParams({ ...form, timeout: `${connection.timeoutSeconds}s`, ...WHOLE_ANSWER }),
+  const post = <T>(path: string, form: Record<string, string>, read: (body: Readable) => Promise<T>): Promise<T> =>
+    ask(
+      path,
+      {
+        method: "POST",
+        data: new URLSearchParams({ ...form, timeout: `${connection.timeoutSeconds}s`, ...WHOLE_ANSWER }),
+      },
+      read,
+    );
+  const gather: Client["gather"] = (query, at, begin, add) =>
+    post("/api/v1/query", { query, time: `${at}` }, async (body) => {
+      const into = begin();
+      await streamVector(body, source.name, (sample) => add(into, sample));
+      return into;
     });
 
   return {
-    instant: async (query, at) => readVector(await post("/api/v1/query", { query, time: `${at}` }), source.name),
-    range: async (query, from, to, step) =>
-      readMatrix(
-        await post("/api/v1/query_range", { query, start: `${from}`, end: `${to}`, step: `${step}` }),
-        source.name,
+    gather,
+    instant: (query, at) => {
+      const begin = (): Sample[] => [];
+      return gather(query, at, begin, (into, sample) => void into.push(sample));
+    },
+    range: (query, from, to, step) =>
+      post("/api/v1/query_range", { query, start: `${from}`, end: `${to}`, step: `${step}` }, async (body) =>
+        readMatrix(await readJson(body), source.name),
       ),
     version: async () => {
       try {
-        return readVersion(await ask("/api/v1/status/buildinfo", { method: "GET" }));
+        return readVersion(await ask("/api/v1/status/buildinfo", { method: "GET" }, readJson));
       } catch {
         return undefined;
       }
     },
   };
+}
+
+/** The beginning of a refusal's text; one that stops in the middle tells as much as there is. */
+async function startOf(body: Readable): Promise<string> {
+  let start = "";
+  try {
+    for await (const chunk of body.setEncoding("utf8")) {
+      start += String(chunk);
+      if (start.length > LONGEST_REFUSAL) break;
+    }
+  } catch (thrown) {
+    if (isCancel(thrown)) throw thrown;
+  }
+  return start;
 }
 
 function parseUrl(text: string): URL {
