@@ -1,14 +1,11 @@
 import { Command, Option } from "@commander-js/extra-typings";
-import { account } from "./commands/account.ts";
-import { check } from "./commands/check.ts";
-import { manual } from "./commands/manual.ts";
 import { report, several } from "./commands/options.ts";
-import { plan } from "./commands/plan.ts";
-import { spool } from "./commands/spool.ts";
 
 declare const __GRIDMETER_VERSION__: string | undefined;
 
 const version = typeof __GRIDMETER_VERSION__ === "undefined" ? "development" : __GRIDMETER_VERSION__;
+
+// Each command is loaded when it is run: the agent lives long, and has no use for the accounting's code in its memory.
 
 /** Runs a command and ends with its exit code: 0 done, 1 unexpected, 2 usage or configuration, 3 refused, 4 Prometheus or store failed. */
 async function run(command: () => Promise<number>, json: boolean | undefined): Promise<void> {
@@ -70,7 +67,7 @@ program
   .option("--allow-decrease", "publish figures lower than before")
   .option("--allow-incomplete", "publish months of which monitoring missed whole days")
   .addOption(json())
-  .action((options) => run(() => account(options), options.json));
+  .action((options) => run(async () => (await import("./commands/account.ts")).account(options), options.json));
 
 program
   .command("plan")
@@ -82,14 +79,14 @@ program
   .addOption(ledger())
   .addOption(recount())
   .addOption(json())
-  .action((options) => run(() => plan(options), options.json));
+  .action((options) => run(async () => (await import("./commands/plan.ts")).plan(options), options.json));
 
 program
   .command("check")
   .description("ask Prometheus what should be known before the first run, and say what to do")
   .addOption(envFile())
   .addOption(json())
-  .action((options) => run(() => check(options), options.json));
+  .action((options) => run(async () => (await import("./commands/check.ts")).check(options), options.json));
 
 program
   .command("manual")
@@ -108,7 +105,9 @@ program
   .option("--submit-host <name>", "with --unpin: the unit's submit host")
   .option("--month <yyyy-mm>", "with --unpin: the unit's month")
   .addOption(json())
-  .action((files, options) => run(() => manual(files, options), options.json));
+  .action((files, options) =>
+    run(async () => (await import("./commands/manual.ts")).manual(files, options), options.json),
+  );
 
 program
   .command("spool")
@@ -119,6 +118,27 @@ program
   .option("--once", "one sweep, then the queue until it is empty; for cron or a systemd timer")
   .option("--sweep-interval <duration>", "how often to look for messages that the queue did not tell of", "10m")
   .option("--visibility <duration>", "how long others do not see a queue message that is being dealt with", "5m")
-  .action((options) => run(() => spool(options), false));
+  .action((options) => run(async () => (await import("./commands/spool.ts")).spool(options), false));
+
+const agentConfig = () =>
+  new Option("--config <file>", "the agent's configuration, YAML or JSON (default: GRIDMETER_AGENT_CONFIG, else none)");
+const pushgateway = () =>
+  new Option(
+    "--pushgateway <url>",
+    "the Pushgateway (default: PUSHGATEWAY_URL, else pushgateway.url of the configuration)",
+  );
+
+program
+  .command("reap")
+  .description(
+    "delete the groups of dead agents from a Pushgateway: those of their job with a label probe, and no others",
+  )
+  .addOption(agentConfig())
+  .addOption(pushgateway())
+  .option("--job <name>", "the agents' job (default: that of the configuration, else gridmeter_agent)")
+  .option("--older-than <duration>", "only groups that were not pushed for so long", "1h")
+  .option("--dry-run", "only show what would be deleted")
+  .addOption(json())
+  .action((options) => run(async () => (await import("./commands/reap.ts")).reap(options), options.json));
 
 void program.parseAsync();

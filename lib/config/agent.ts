@@ -21,7 +21,8 @@ const Gateway = {
   passwordFile: text("/etc/gridmeter/password").optional(),
   bearerTokenFile: text("/var/run/secrets/token").optional(),
   caFile: text("/etc/gridmeter/ca.pem").optional(),
-  interval: seconds(1, 3600).default(30),
+  // The alert rules take a group that is older than 5 minutes for a dead agent's.
+  interval: seconds(1, 120).default(30),
 };
 
 const Agent = {

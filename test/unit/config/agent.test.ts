@@ -156,7 +156,7 @@ logLevel: loud
     expect(about("instnce: ")[0]).toContain("did you mean instance?");
     expect(about('job="": ')).toHaveLength(1);
     expect(about('pushgateway.url="ftp://h/": ')[0]).toContain("http://pushgateway:9091");
-    expect(about("pushgateway.interval=0: ")[0]).toContain("is not from 1s to 1h");
+    expect(about("pushgateway.interval=0: ")[0]).toContain("is not from 1s to 120s");
     expect(about('probes.nvidia-smi.interval="2s": ')[0]).toContain("is less than 5s");
     expect(about("probes.nvidia-smi.marker: ")[0]).toContain("expectedGpus");
     expect(about("probes.nvidia_smi: ")[0]).toContain("did you mean nvidia-smi?");
