@@ -22,10 +22,17 @@ export function authorization(settings: {
   return checked(JWT.test(header) ? `Bearer ${header}` : header, "PROMETHEUS_AUTH_HEADER");
 }
 
-/** Texts that must never be shown: the header, and the credential in it without its scheme. */
-export function secretsOf(header: string | undefined): readonly string[] {
-  if (header === undefined) return [];
-  return [header, header.replace(/^\S+\s+/, "")];
+/**
+ * Takes out of a text what must never be shown: the header, the credential in it without its scheme, the address's password,
+ * and the session token of signed requests, which Amazon repeats when it finds a signature wrong.
+ */
+export function hider(base: URL, header: string | undefined): (text: string) => string {
+  const credentials = header === undefined ? [] : [header, header.replace(/^\S+\s+/, "")];
+  const secrets = [...credentials, base.password, decodeURIComponent(base.password)].filter((secret) => secret !== "");
+  return (text) =>
+    secrets
+      .reduce((shown, secret) => shown.replaceAll(secret, "***"), text)
+      .replace(/(x-amz-security-token["']?\s*[:=]\s*["']?)[\w+/=%-]+/gi, "$1***");
 }
 
 function readToken(path: string): string {

@@ -1,23 +1,27 @@
-import { readFileSync } from "node:fs";
-import { Agent } from "node:https";
 import type { Readable } from "node:stream";
-import { rootCertificates } from "node:tls";
-import { AxiosError, type AxiosRequestConfig, create, isAxiosError, isCancel } from "axios";
+import { AxiosError, type AxiosInstance, type AxiosRequestConfig, create, isAxiosError, isCancel } from "axios";
 import axiosRetry, { exponentialDelay } from "axios-retry";
 import pLimit from "p-limit";
 import { GridmeterError, errorText } from "../errors.ts";
+import { address, nameOf, parseUrl } from "./address.ts";
 import { type Sample, type Series, readMatrix, readVersion } from "./answer.ts";
-import { authorization, secretsOf } from "./authorization.ts";
+import { authorization, hider } from "./authorization.ts";
+import { type CertificateFiles, tlsAgent } from "./certificates.ts";
 import { CUT_SHORT, NOT_JSON, type Source, failure, isTransient } from "./failures.ts";
+import { AMAZON_REACH, checkReach, reachOf } from "./reach.ts";
+import { type Signer, createSigner } from "./sigv4.ts";
 import { NotJson, readJson, streamVector } from "./stream.ts";
 
-/** How to reach a Prometheus HTTP API (also Thanos, Mimir, VictoriaMetrics). */
-export type Connection = {
+/** How to reach a Prometheus HTTP API (also Thanos, Mimir, VictoriaMetrics, Amazon Managed Service for Prometheus). */
+export type Connection = CertificateFiles & {
   /** base address, with or without a path prefix: what comes before /api/v1 */
   readonly url: string;
   readonly authHeader?: string;
   readonly tokenFile?: string;
-  readonly caFile?: string;
+  /** Amazon's region: requests are signed for it, and Amazon's limits are kept */
+  readonly sigv4Region?: string;
+  /** Mimir's tenant, sent as X-Scope-OrgID */
+  readonly orgId?: string;
   /** sent to the server as its limit for a query */
   readonly timeoutSeconds: number;
   /** queries at once */
@@ -43,23 +47,33 @@ const FIRST_DELAY_MS = 150;
 const LONGEST_DELAY_MS = 20_000;
 /** Time for the answer's way back beyond what the server may spend on the query, seconds; at most doubles the limit. */
 const TRANSFER = 30;
-/** Thanos answers from what it reaches, downsampled, unless told not to. Others ignore these. */
-const WHOLE_ANSWER = { partial_response: "false", dedup: "true", max_source_resolution: "0s" };
+/**
+ * Thanos answers from what it reaches, downsampled, unless told not to. VictoriaMetrics answers from its cache, and moves a
+ * query at a moment just past to half a minute earlier, unless told not to. Others ignore these.
+ */
+const WHOLE_ANSWER = { partial_response: "false", dedup: "true", max_source_resolution: "0s", nocache: "1" };
+const FORM = "application/x-www-form-urlencoded";
 
 /**
- * A client for one run: it reads the token and CA files now, retries what may pass (429, 5xx, network, cut bodies), and
+ * A client for one run: it reads the token and certificate files now, retries what may pass (429, 5xx, network, cut bodies), and
  * gives up on a query after `timeoutSeconds` and a margin, all tries together. Throws `config_invalid`.
  */
 export function createClient(connection: Connection): Client {
   const base = parseUrl(connection.url);
   const header = authorization(connection);
+  const { sigv4Region, orgId } = connection;
+  const agent = tlsAgent(connection);
   const http = create({
-    headers: header === undefined ? {} : { Authorization: header },
+    headers: {
+      ...(header === undefined ? {} : { Authorization: header }),
+      ...(orgId === undefined ? {} : { "X-Scope-OrgID": orgId }),
+    },
     // A redirect would take the credentials elsewhere, and turns a POST into a GET.
     maxRedirects: 0,
     responseType: "stream",
-    ...(connection.caFile === undefined ? {} : { httpsAgent: trusting(connection.caFile) }),
+    ...(agent === undefined ? {} : { httpsAgent: agent }),
   });
+  if (sigv4Region !== undefined) signWith(http, createSigner(sigv4Region));
   http.interceptors.response.use(
     async (response) => {
       try {
@@ -86,7 +100,12 @@ export function createClient(connection: Connection): Client {
   });
 
   const deadlineSeconds = connection.timeoutSeconds + Math.min(connection.timeoutSeconds, TRANSFER);
-  const source: Source = { name: nameOf(base), hide: hider(base, header), deadlineSeconds };
+  const source: Source = {
+    name: nameOf(base),
+    hide: hider(base, header),
+    deadlineSeconds,
+    signed: sigv4Region !== undefined,
+  };
   const limit = pLimit(connection.concurrency);
 
   const ask = <T>(path: string, request: AxiosRequestConfig, read: (body: Readable) => Promise<T>): Promise<T> =>
@@ -107,21 +126,19 @@ export function createClient(connection: Connection): Client {
         throw failure(isCancel(thrown) ? (refusal ?? thrown) : thrown, source);
       }
     });
-  const post = <T>(path: string, form: Record<string, string>, read: (body: Readable) => Promise<T>): Promise<T> =>
-    ask(
-      path,
-      {
-        method: "POST",
-        data: new URLSearchParams({ ...form, timeout: `${connection.timeoutSeconds}s`, ...WHOLE_ANSWER }),
-      },
-      read,
-    );
-  const gather: Client["gather"] = (query, at, begin, add) =>
-    post("/api/v1/query", { query, time: `${at}` }, async (body) => {
+  const post = <T>(path: string, form: Record<string, string>, read: (body: Readable) => Promise<T>): Promise<T> => {
+    const fields = new URLSearchParams({ ...form, timeout: `${connection.timeoutSeconds}s`, ...WHOLE_ANSWER });
+    return ask(path, { method: "POST", headers: { "Content-Type": FORM }, data: fields.toString() }, read);
+  };
+  const longest = sigv4Region === undefined ? Number.POSITIVE_INFINITY : AMAZON_REACH;
+  const gather: Client["gather"] = async (query, at, begin, add) => {
+    checkReach(reachOf(query), longest, source.name);
+    return post("/api/v1/query", { query, time: `${at}` }, async (body) => {
       const into = begin();
       await streamVector(body, source.name, (sample) => add(into, sample));
       return into;
     });
+  };
 
   return {
     gather,
@@ -129,10 +146,12 @@ export function createClient(connection: Connection): Client {
       const begin = (): Sample[] => [];
       return gather(query, at, begin, (into, sample) => void into.push(sample));
     },
-    range: (query, from, to, step) =>
-      post("/api/v1/query_range", { query, start: `${from}`, end: `${to}`, step: `${step}` }, async (body) =>
+    range: async (query, from, to, step) => {
+      checkReach(to - from + reachOf(query), longest, source.name);
+      return post("/api/v1/query_range", { query, start: `${from}`, end: `${to}`, step: `${step}` }, async (body) =>
         readMatrix(await readJson(body), source.name),
-      ),
+      );
+    },
     version: async () => {
       try {
         return readVersion(await ask("/api/v1/status/buildinfo", { method: "GET" }, readJson));
@@ -157,46 +176,19 @@ async function startOf(body: Readable): Promise<string> {
   return start;
 }
 
-function parseUrl(text: string): URL {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (url !== undefined && (url.protocol === "http:" || url.protocol === "https:")) return url;
-  // The text is not quoted whole: an address may carry a password.
-  throw new GridmeterError(
-    "config_invalid",
-    `PROMETHEUS_SERVER is not an http:// or https:// address: "${text.replace(/^.*@/, "***@").slice(0, 100)}". ` +
-      "Nothing was asked or published. Give the base address of the server, e.g. http://prometheus:9090.",
-  );
-}
-
-function address(base: URL, path: string): string {
-  const url = new URL(base);
-  url.pathname = base.pathname.replace(/\/+$/, "") + path;
-  return url.href;
-}
-
-function nameOf(base: URL): string {
-  return `Prometheus at ${base.origin}${base.pathname.replace(/\/+$/, "")}`;
-}
-
-function hider(base: URL, header: string | undefined): (text: string) => string {
-  const secrets = [...secretsOf(header), base.password, decodeURIComponent(base.password)].filter((s) => s !== "");
-  return (text) => secrets.reduce((shown, secret) => shown.replaceAll(secret, "***"), text);
-}
-
-function trusting(caFile: string): Agent {
-  let problem: string;
-  try {
-    const pem = readFileSync(caFile, "utf8");
-    if (pem.includes("-----BEGIN CERTIFICATE-----")) {
-      return new Agent({ ca: [...rootCertificates, pem], keepAlive: true });
-    }
-    problem = "holds no certificate in PEM form";
-  } catch (thrown) {
-    problem = `could not be read: ${errorText(thrown)}`;
-  }
-  throw new GridmeterError(
-    "config_invalid",
-    `The CA file "${caFile}" (PROMETHEUS_CA_FILE) ${problem}. Nothing was asked or published. ` +
-      "Give a PEM file that this user may read.",
-  );
+/** Signs each request as it is sent: one that is tried again passes here again, and has a new date. */
+function signWith(http: AxiosInstance, sign: Signer): void {
+  http.interceptors.request.use(async (config) => {
+    const { method = "GET", url = "", data, headers } = config;
+    const contentType = headers.get("Content-Type");
+    headers.set(
+      await sign({
+        method: method.toUpperCase(),
+        url: new URL(url),
+        contentType: typeof contentType === "string" ? contentType : undefined,
+        body: typeof data === "string" ? data : "",
+      }),
+    );
+    return config;
+  });
 }

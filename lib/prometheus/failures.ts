@@ -1,7 +1,9 @@
 import { type AxiosError, isAxiosError, isCancel } from "axios";
 import { isNetworkError } from "axios-retry";
 import { z } from "zod";
-import { type ErrorCode, GridmeterError, errorText } from "../errors.ts";
+import { GridmeterError, errorText } from "../errors.ts";
+import { adviseOn, tlsAdvice } from "./advice.ts";
+import { judgeRefusal, withoutQuery } from "./refusals.ts";
 
 /** What an error message may say about the server, and how it hides secrets. */
 export type Source = {
@@ -9,6 +11,8 @@ export type Source = {
   /** Takes every secret out of a text. */
   hide(text: string): string;
   readonly deadlineSeconds: number;
+  /** requests are signed for Amazon, so no header or token of the settings counts */
+  readonly signed: boolean;
 };
 
 /** Code given to a 200 whose JSON stops in the middle. */
@@ -17,22 +21,13 @@ export const CUT_SHORT = "GRIDMETER_CUT_SHORT";
 export const NOT_JSON = "GRIDMETER_NOT_JSON";
 
 const TEXT_LENGTH = 300;
-const TIMEOUT = /time[d]?[- ]?out|deadline exceeded/i;
-const TOO_MANY = /too many (?:samples|series|chunks|points|bytes)|exceeded (?:series|samples|chunks?|bytes) limit/i;
-/** How Thanos, Mimir, Cortex, Amazon and VictoriaMetrics say the same. */
-const OVER_LIMIT =
-  /exceed(?:s|ed|ing)?\b.*\b(?:limit|max(?:imum)?)\b|limit .*(?:exceeded|violated)|cannot select more/i;
-/** Cortex and Amazon refuse long ranges with a 400. */
-const TOO_LONG = /time range exceeds the limit|query length/i;
-const TLS = /CERT|TLS|SSL|UNABLE_TO_|EPROTO/;
 
 /** Whether the same request may succeed in a moment. A query that is too large never does. */
 export function isTransient(error: AxiosError): boolean {
   const { response } = error;
   if (response === undefined) return isNetworkError(error);
   if (response.status < 300) return error.code !== NOT_JSON;
-  if (isTooLarge(response.status, serverText(response.data))) return false;
-  return response.status === 429 || response.status >= 500;
+  return judgeRefusal(response.status, serverText(response.data)) === "passing";
 }
 
 /** The error for whatever the HTTP client threw; its cause never holds the request, which holds the secrets. */
@@ -53,63 +48,18 @@ export function failure(thrown: unknown, source: Source): GridmeterError {
   if (response === undefined) return unreachable(thrown, source);
   if (response.status < 300) return unreadable(thrown, source);
   const text = serverText(response.data);
-  const { code, advice } = judge(response.status, text, location(response.headers));
-  const quoted = text === "" ? "without a text" : `"${source.hide(text).slice(0, TEXT_LENGTH)}"`;
+  const { code, advice } = adviseOn(response.status, text, location(response.headers), source.signed);
+  const quoted = text === "" ? "without a text" : `"${source.hide(withoutQuery(text)).slice(0, TEXT_LENGTH)}"`;
   return new GridmeterError(
     code,
     `${source.name} answered ${response.status}: ${quoted}. Nothing was published. ${source.hide(advice)}`,
   );
 }
 
-function judge(status: number, text: string, target: string): { code: ErrorCode; advice: string } {
-  if (isTooLarge(status, text) || status === 504) {
-    return {
-      code: "prometheus_too_large",
-      advice:
-        "Raise the server's --query.max-samples or --query.timeout and QUERY_TIMEOUT, or lower QUERY_CONCURRENCY.",
-    };
-  }
-  if (status === 401 || status === 403) {
-    return { code: "prometheus_auth", advice: "Check PROMETHEUS_AUTH_HEADER or PROMETHEUS_TOKEN_FILE." };
-  }
-  if (status === 400 || status === 422) {
-    return {
-      code: "prometheus_bad_query",
-      advice:
-        "Check PROMETHEUS_LABELS, PROMETHEUS_LABEL_PREFIX and MONITORING_SELECTOR; `gridmeter plan` shows the queries.",
-    };
-  }
-  if (status === 429) {
-    return { code: "prometheus_unavailable", advice: "Lower QUERY_CONCURRENCY, or run again later." };
-  }
-  if (status >= 500) return { code: "prometheus_unavailable", advice: "See that the server is up, then run again." };
-  if (status < 400) {
-    return {
-      code: "prometheus_bad_answer",
-      advice:
-        `It redirects to ${target}, which is not followed because of the credentials. Set PROMETHEUS_SERVER to the ` +
-        "final address; a redirect to a sign-in page means that PROMETHEUS_AUTH_HEADER is missing.",
-    };
-  }
-  return {
-    code: "prometheus_bad_answer",
-    advice: "Set PROMETHEUS_SERVER to the base of the Prometheus HTTP API, the part before /api/v1.",
-  };
-}
-
-function isTooLarge(status: number, text: string): boolean {
-  if (status === 413 || status === 408) return true;
-  if (status === 400) return TOO_LONG.test(text);
-  if (status === 422) return TOO_MANY.test(text) || OVER_LIMIT.test(text) || TOO_LONG.test(text) || TIMEOUT.test(text);
-  return status >= 500 && (TIMEOUT.test(text) || TOO_MANY.test(text));
-}
-
 function unreachable(error: AxiosError, source: Source): GridmeterError {
   const code = error.code ?? "";
   const text = source.hide([code, error.message].filter((part) => part !== "").join(": "));
-  const advice = TLS.test(code)
-    ? "The TLS connection failed: if the certificate is signed by an own CA, name its PEM file in PROMETHEUS_CA_FILE."
-    : "Check PROMETHEUS_SERVER, the network and that the server is up.";
+  const advice = tlsAdvice(code, error.message) ?? "Check PROMETHEUS_SERVER, the network and that the server is up.";
   return new GridmeterError(
     "prometheus_unreachable",
     `No answer from ${source.name} (${text}). Nothing was published. ${advice}`,
@@ -134,12 +84,16 @@ function unreadable(error: AxiosError, source: Source): GridmeterError {
 }
 
 const serverError = z.object({ error: z.string(), errorType: z.string().optional() });
+const amazonError = z.object({ message: z.string() });
 
-/** The server's own words: Prometheus' `errorType: error`, or the text of a proxy's page. */
+/** The server's own words: Prometheus' `errorType: error`, Amazon's `message`, or the text of a proxy's page. */
 function serverText(data: unknown): string {
   if (typeof data !== "string") return "";
-  const known = serverError.safeParse(parseJson(data));
+  const json = parseJson(data);
+  const known = serverError.safeParse(json);
   if (known.success) return [known.data.errorType, known.data.error].filter((part) => part !== undefined).join(": ");
+  const amazon = amazonError.safeParse(json);
+  if (amazon.success) return amazon.data.message;
   return data
     .slice(0, 10_000)
     .replace(/<(?:style|script)[\s\S]*?<\/(?:style|script)>|<[^>]*>/gi, " ")

@@ -226,6 +226,7 @@ describe("the request", () => {
       partial_response: "false",
       dedup: "true",
       max_source_resolution: "0s",
+      nocache: "1",
     });
   });
 

@@ -1,0 +1,25 @@
+import { GridmeterError } from "../errors.ts";
+
+/** The base address. Throws `config_invalid` for anything but http and https. */
+export function parseUrl(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url !== undefined && (url.protocol === "http:" || url.protocol === "https:")) return url;
+  // The text is not quoted whole: an address may carry a password.
+  throw new GridmeterError(
+    "config_invalid",
+    `PROMETHEUS_SERVER is not an http:// or https:// address: "${text.replace(/^.*@/, "***@").slice(0, 100)}". ` +
+      "Nothing was asked or published. Give the base address of the server, e.g. http://prometheus:9090.",
+  );
+}
+
+/** The address of a path of the API, under the base's own path. */
+export function address(base: URL, path: string): string {
+  const url = new URL(base);
+  url.pathname = base.pathname.replace(/\/+$/, "") + path;
+  return url.href;
+}
+
+/** How messages name the server: without credentials. */
+export function nameOf(base: URL): string {
+  return `Prometheus at ${base.origin}${base.pathname.replace(/\/+$/, "")}`;
+}
