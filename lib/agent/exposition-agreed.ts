@@ -14,6 +14,9 @@ export type Agreed = {
 const NAME = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
 const LABEL = /^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$/;
 
+/** Blocks of metrics that were laid out before, so that only new ones cost anything. */
+export type Laid = WeakMap<Metric, { readonly probe: string; readonly block: Block }>;
+
 /**
  * Makes the data of all probes fit to be published together, since a Pushgateway refuses a whole push, and Prometheus a whole
  * scrape, for one line that is off. A name has one type everywhere: that of the catalogue, else that of the first probe that
@@ -21,10 +24,12 @@ const LABEL = /^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$/;
  * label is none) the first stays. Left out as well: names that are none, and values that are no finite number.
  *
  * @param catalogue what the program itself knows of a name
+ * @param laid what earlier calls made of the same metrics
  */
 export function agree(
   data: Iterable<readonly [probe: string, metrics: readonly Metric[]]>,
   catalogue: (name: string) => Known | undefined,
+  laid: Laid = new WeakMap(),
 ): Agreed {
   const claims = new Map<string, Known>();
   const blocks = new Map<string, readonly Block[]>();
@@ -38,11 +43,9 @@ export function agree(
       const first = known ?? claims.get(name) ?? parts[0];
       if (first === undefined || !NAME.test(name)) continue;
       claims.set(name, first);
-      const samples = distinct(
-        parts.filter(({ type }) => known !== undefined || type === first.type).flatMap(({ samples }) => samples),
-        names,
-      );
-      if (samples.length > 0) own.push(encode(probe, { name, help: first.help, type: first.type, samples }));
+      const fitting = parts.filter(({ type }) => known !== undefined || type === first.type);
+      const block = layOut(probe, { name, help: first.help, type: first.type }, fitting, names, laid);
+      if (block.series > 0) own.push(block);
     }
     blocks.set(probe, own);
     const lost = all - own.reduce((sum, { series }) => sum + series, 0);
@@ -61,6 +64,27 @@ function byName(metrics: readonly Metric[]): ReadonlyMap<string, readonly Metric
     else same.push(metric);
   }
   return found;
+}
+
+function layOut(
+  probe: string,
+  header: Pick<Metric, "name" | "help" | "type">,
+  parts: readonly Metric[],
+  names: LabelNames,
+  laid: Laid,
+): Block {
+  const only = parts.length === 1 ? parts[0] : undefined;
+  const before = only === undefined ? undefined : laid.get(only);
+  if (before?.probe === probe && before.block.type === header.type && before.block.help === header.help) {
+    return before.block;
+  }
+  const samples = distinct(
+    parts.flatMap(({ samples }) => samples),
+    names,
+  );
+  const block = encode(probe, { ...header, samples });
+  if (only !== undefined) laid.set(only, { probe, block });
+  return block;
 }
 
 function distinct(samples: Metric["samples"], names: LabelNames): Metric["samples"] {

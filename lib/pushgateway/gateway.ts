@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { Agent as HttpAgent } from "node:http";
 import { Agent } from "node:https";
 import { rootCertificates } from "node:tls";
 import axios, { isAxiosError } from "axios";
@@ -13,7 +14,67 @@ export type GatewayOptions = {
   readonly caFile?: string;
   /** for the whole exchange, connecting included, milliseconds */
   readonly deadlineMs?: number;
+  /** connections that are kept for the next exchange; they bring their own authorities, and `caFile` does not count then */
+  readonly connections?: Connections;
+  /** gives the exchange up before its deadline */
+  readonly signal?: AbortSignal;
 };
+
+/** Connections to a gateway that are kept open between exchanges. */
+export type Connections = { readonly http: HttpAgent; readonly https: Agent; close(): void };
+
+/**
+ * Keeps connections to a gateway for a program that pushes again and again.
+ * @param caFile PEM file of a further authority to trust, read now
+ * @throws GridmeterError `config_invalid` if it cannot be read
+ */
+export function keepConnections(caFile?: string): Connections {
+  const kept = { keepAlive: true, timeout: IDLE_MS };
+  const http = new HttpAgent(kept);
+  const https = new Agent({ ...kept, ...readable(caFile) });
+  return {
+    http,
+    https,
+    close: () => {
+      http.destroy();
+      https.destroy();
+    },
+  };
+}
+
+const authorities = (caFile?: string) =>
+  caFile === undefined ? {} : { ca: [...rootCertificates, readFileSync(caFile)] };
+
+function readable(caFile?: string): ReturnType<typeof authorities> {
+  try {
+    return authorities(caFile);
+  } catch (thrown) {
+    throw new GridmeterError(
+      "config_invalid",
+      `The file "${caFile}" of the Pushgateway's authority could not be read: ${errorText(thrown)}. Nothing was pushed. Give a PEM file that this user may read.`,
+      { cause: thrown },
+    );
+  }
+}
+
+/**
+ * How an exchange failed: `refused` by the gateway (4xx), `redirected` (which is not followed), `timeout` at the deadline, and
+ * `failed` for the rest: no connection, a broken one, a 5xx.
+ */
+export type GatewayFailure = "refused" | "redirected" | "timeout" | "failed";
+
+/** An exchange with a gateway that failed. */
+export class PushgatewayError extends GridmeterError {
+  readonly failure: GatewayFailure;
+  /** the status of the answer, if there was one */
+  readonly status: number | undefined;
+
+  constructor(failure: GatewayFailure, status: number | undefined, message: string, options: ErrorOptions) {
+    super("pushgateway_failed", message, options);
+    this.failure = failure;
+    this.status = status;
+  }
+}
 
 export type PushOptions = GatewayOptions & {
   /** PUT (the default) replaces the whole group; POST only the metrics of the same names, and leaves the others */
@@ -21,6 +82,8 @@ export type PushOptions = GatewayOptions & {
 };
 
 const DEADLINE_MS = 10_000;
+/** A kept connection that nobody uses is closed after this. */
+const IDLE_MS = 60_000;
 /** The gateway lists all metrics of all groups with their help texts. */
 const LARGEST_LIST = 64 * 2 ** 20;
 const LONGEST_BODY = 300;
@@ -63,7 +126,7 @@ async function exchange(
   url: string,
   path: string,
   request: Request,
-  { authHeader, caFile, deadlineMs = DEADLINE_MS }: GatewayOptions,
+  { authHeader, caFile, deadlineMs = DEADLINE_MS, connections, signal }: GatewayOptions,
   lost: string,
 ): Promise<string> {
   const base = parseUrl(url, lost);
@@ -77,18 +140,30 @@ async function exchange(
       responseType: "text",
       transformResponse: (body: unknown) => String(body),
       maxContentLength: LARGEST_LIST,
-      signal: AbortSignal.timeout(deadlineMs),
-      ...(caFile === undefined ? {} : { httpsAgent: new Agent({ ca: [...rootCertificates, readFileSync(caFile)] }) }),
+      signal: AbortSignal.any([AbortSignal.timeout(deadlineMs), ...(signal === undefined ? [] : [signal])]),
+      ...(connections !== undefined
+        ? { httpAgent: connections.http, httpsAgent: connections.https }
+        : caFile === undefined
+          ? {}
+          : { httpsAgent: new Agent(authorities(caFile)) }),
     });
     return data;
   } catch (thrown) {
-    throw new GridmeterError(
-      "pushgateway_failed",
+    throw new PushgatewayError(
+      failureOf(thrown),
+      isAxiosError(thrown) ? thrown.response?.status : undefined,
       `${nameOf(base)} ${reason(thrown, deadlineMs)}. ${lost}; nothing else was affected. Check PUSHGATEWAY_URL and the gateway.`,
       // axios keeps the whole request in its error, credentials included.
       { cause: thrown instanceof Error ? thrown.message : thrown },
     );
   }
+}
+
+function failureOf(thrown: unknown): GatewayFailure {
+  if (!isAxiosError(thrown)) return "failed";
+  if (thrown.code === "ERR_CANCELED") return "timeout";
+  const status = thrown.response?.status ?? 0;
+  return status >= 300 && status < 400 ? "redirected" : status >= 400 && status < 500 ? "refused" : "failed";
 }
 
 function reason(thrown: unknown, deadlineMs: number): string {

@@ -1,0 +1,161 @@
+import { createServer } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import { gzipSync } from "node:zlib";
+import { GridmeterError, errorText } from "../errors.ts";
+import { CONTENT_TYPE } from "./exposition.ts";
+import type { Health, Readiness } from "./schedule.ts";
+import type { AgentLog } from "./schedule-log.ts";
+import { parseAddress } from "./server-address.ts";
+
+export type ServerOptions = {
+  /** `host:port`, `:port` or `[::1]:port` */
+  readonly listen: string;
+  /** the text of /metrics; answers at once from what is there */
+  readonly exposition: () => string;
+  readonly health: () => Health;
+  readonly readiness: () => Readiness;
+  readonly log: AgentLog;
+};
+
+export type AgentServer = {
+  /** e.g. `http://127.0.0.1:9102`, with the port that was really taken */
+  readonly url: string;
+  /** Ends at once, whoever is connected. */
+  stop(): Promise<void>;
+};
+
+/** A client that takes longer to send its request, milliseconds, is cut off. */
+const REQUEST_MS = 5_000;
+/** A connection on which nothing moves is closed; longer than the usual scrape interval, so that Prometheus may keep it. */
+const IDLE_MS = 75_000;
+const MOST_CONNECTIONS = 200;
+/** Less than this is not worth packing, bytes. */
+const PACKED_FROM = 1_024;
+
+/**
+ * Serves /metrics, /healthz and /readyz. Nothing that an answer needs is waited for: texts are put together from what is in
+ * memory, and packed in this thread, since those of the pool may all hang in a file system.
+ *
+ * @throws GridmeterError config_invalid if the address is malformed, taken or not this machine's
+ */
+export async function startServer(options: ServerOptions): Promise<AgentServer> {
+  const { port, host } = parseAddress(options.listen);
+  const server = createServer(
+    {
+      headersTimeout: REQUEST_MS,
+      requestTimeout: REQUEST_MS,
+      keepAliveTimeout: IDLE_MS,
+      connectionsCheckingInterval: 1_000,
+      maxHeaderSize: 16_384,
+    },
+    (request, response) => answer(request, response, options),
+  );
+  server.maxConnections = MOST_CONNECTIONS;
+  // Also for clients that do not read what they asked for.
+  server.setTimeout(IDLE_MS);
+  await listening(server, { port, ...(host === undefined ? {} : { host }) }, options.listen);
+  server.on("error", (thrown) => options.log.error({ error: errorText(thrown) }, "the port has failed"));
+  return {
+    url: urlOf(server),
+    stop: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+type Answer = { readonly status: number; readonly type: string; readonly body: string };
+
+function answer(request: IncomingMessage, response: ServerResponse, options: ServerOptions): void {
+  // A body is never read; one that comes all the same is not taken for the next request.
+  if (request.headers["content-length"] !== undefined || request.headers["transfer-encoding"] !== undefined) {
+    response.shouldKeepAlive = false;
+  }
+  request.resume();
+  let found: Answer;
+  try {
+    found = resolve(request, response, options);
+  } catch (thrown) {
+    options.log.error({ error: errorText(thrown), path: request.url }, "a request could not be answered");
+    found = text(500, `The answer could not be made: ${errorText(thrown)}\n`);
+  }
+  const plain = Buffer.from(found.body);
+  const packed = plain.length >= PACKED_FROM && takesGzip(request);
+  const body = packed ? gzipSync(plain, { level: 1 }) : plain;
+  response.writeHead(found.status, {
+    "Content-Type": found.type,
+    "Content-Length": body.length,
+    "Cache-Control": "no-store",
+    Vary: "Accept-Encoding",
+    ...(packed ? { "Content-Encoding": "gzip" } : {}),
+  });
+  response.end(request.method === "HEAD" ? undefined : body);
+}
+
+function resolve(request: IncomingMessage, response: ServerResponse, options: ServerOptions): Answer {
+  const make = ROUTES.get((request.url ?? "").replace(/[?#].*$/s, ""));
+  if (make === undefined) return text(404, "Not found. There are /metrics, /healthz and /readyz.\n");
+  if (request.method === "GET" || request.method === "HEAD") return make(options);
+  response.setHeader("Allow", "GET, HEAD");
+  return text(405, "Only GET and HEAD are answered.\n");
+}
+
+const text = (status: number, body: string): Answer => ({ status, type: "text/plain; charset=utf-8", body });
+const json = (status: number, body: object): Answer => ({
+  status,
+  type: "application/json",
+  body: `${JSON.stringify(body)}\n`,
+});
+
+const ROUTES: ReadonlyMap<string, (options: ServerOptions) => Answer> = new Map([
+  ["/metrics", ({ exposition }: ServerOptions) => ({ status: 200, type: CONTENT_TYPE, body: exposition() })],
+  [
+    "/healthz",
+    ({ health }: ServerOptions) => {
+      const state = health();
+      return json(state.healthy ? 200 : 503, state);
+    },
+  ],
+  [
+    "/readyz",
+    ({ readiness }: ServerOptions) => {
+      const state = readiness();
+      return json(state.ready ? 200 : 503, state);
+    },
+  ],
+]);
+
+/** Whether the client takes gzip: named, or by `*`, and not with a weight of 0. */
+function takesGzip({ headers }: IncomingMessage): boolean {
+  const codings = String(headers["accept-encoding"] ?? "").split(",");
+  return codings.some((coding) => /^\s*(?:x-)?gzip\s*(?:;\s*q=(?!0(?:\.0*)?\s*$).*)?$/i.test(coding));
+}
+
+function listening(
+  server: Server,
+  where: { readonly port: number; readonly host?: string },
+  given: string,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", (thrown) =>
+      reject(
+        new GridmeterError(
+          "config_invalid",
+          `The agent cannot listen on "${given}": ${errorText(thrown)}. Nothing was run or published. Give another address, or end what listens there.`,
+          { cause: thrown },
+        ),
+      ),
+    );
+    server.listen(where, () => {
+      server.removeAllListeners("error");
+      resolve();
+    });
+  });
+}
+
+function urlOf(server: Server): string {
+  const address = server.address();
+  if (address === null || typeof address === "string") return "";
+  return `http://${address.family === "IPv6" ? `[${address.address}]` : address.address}:${address.port}`;
+}
