@@ -129,6 +129,16 @@ const pushgateway = () =>
   );
 
 program
+  .command("probe")
+  .description("run one probe once and print its metrics; publishes nothing")
+  .argument("[name]", "the probe: see --list")
+  .addOption(agentConfig())
+  .option("--input <file>", "parse a saved output of its command (- for stdin) instead of running it")
+  .option("--list", "show all probes, their commands, and whether each can run on this node")
+  .addOption(new Option("--json", "print what was read as one JSON object on stdout"))
+  .action((name, options) => run(async () => (await import("./commands/probe.ts")).probe(name, options), options.json));
+
+program
   .command("reap")
   .description(
     "delete the groups of dead agents from a Pushgateway: those of their job with a label probe, and no others",

@@ -105,6 +105,11 @@ export const ERRORS = {
     retryable: true,
     meaning: "The Pushgateway could not be reached, or did not take what was sent.",
   },
+  probe_failed: {
+    exit: 4,
+    retryable: true,
+    meaning: "A probe's command could not be run, did not end in time, failed, or printed something else.",
+  },
 } as const satisfies Record<string, { exit: 2 | 3 | 4; retryable: boolean; meaning: string }>;
 
 export type ErrorCode = keyof typeof ERRORS;
