@@ -19,6 +19,7 @@ export const GPU_METRICS = {
   ]),
   gridmeter_gpu_attached: gauge("GPUs that the driver says are attached to the node.", []),
   gridmeter_gpu_seen: gauge("GPUs that the tool reported on; fewer than attached when one is missing.", []),
+  gridmeter_gpu_expected: gauge("GPUs that the node should have, as it was configured.", []),
   gridmeter_gpu_lost: gauge("1 if the driver says that this GPU is lost."),
   gridmeter_gpu_utilization_ratio: gauge("Share of time in which a kernel ran on the GPU, 0 to 1; absent under MIG."),
   gridmeter_gpu_memory_controller_utilization_ratio: gauge("Share of time in which GPU memory was read or written."),
@@ -64,6 +65,9 @@ export const GPU_METRICS = {
   gridmeter_gpu_reset_required: gauge("1 if the driver says that the GPU must be reset."),
   gridmeter_gpu_fabric_healthy: gauge("1 if the GPU's NVLink fabric is healthy, 0 if not."),
   gridmeter_gpu_processes: gauge("Processes that hold the GPU."),
+  gridmeter_gpu_uninterruptible_processes: gauge(
+    "Processes that hold the GPU and were uninterruptible (D) whenever looked at for a while.",
+  ),
   gridmeter_gpu_mig_enabled: gauge("1 if the GPU is split into MIG devices."),
   gridmeter_gpu_mig_devices: gauge("MIG devices of the GPU."),
   gridmeter_gpu_mig_memory_used_bytes: gauge("Memory in use on a MIG device.", MIG),

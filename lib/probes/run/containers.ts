@@ -1,0 +1,134 @@
+import { fanOut } from "../../agent/fan-out.ts";
+import { LONGEST_TIMEOUT, checkLimit } from "../../agent/runner-limits.ts";
+import { Slot } from "../../agent/slot.ts";
+import type { Command, CommandResult } from "../../agent/types.ts";
+import { shortId } from "../container.ts";
+import { DOCKER_PS_COMMAND, parseDockerPs } from "../docker-inspect.ts";
+import { FairOrder } from "./fair-order.ts";
+import type { Failure, Reading } from "./reading.ts";
+import { LEAST_TIME, type Run } from "./run.ts";
+import type { ProbeSettings } from "./settings.ts";
+
+export type PerContainer = {
+  readonly concurrency: number;
+  /** seconds for each command */
+  readonly commandTimeout: number;
+  readonly listCommand: Command["argv"];
+};
+
+/**
+ * How commands are run once a container.
+ *
+ * @throws GridmeterError config_invalid if a number is not finite or not above 0
+ */
+export const perContainer = (name: string, settings: ProbeSettings, defaults: PerContainer): PerContainer => {
+  const {
+    concurrency = defaults.concurrency,
+    commandTimeout = defaults.commandTimeout,
+    listCommand = defaults.listCommand,
+  } = settings;
+  checkLimit(`the probe ${name}`, "concurrency", concurrency, 1000, "commands at a time");
+  checkLimit(`the probe ${name}`, "commandTimeout", commandTimeout, LONGEST_TIMEOUT, "seconds");
+  return { concurrency: Math.ceil(concurrency), commandTimeout, listCommand };
+};
+
+/** What was read of the containers, by full id; those that have gone meanwhile are missing. */
+export type ContainersRead<T> = {
+  readonly kind: "ok";
+  readonly byId: ReadonlyMap<string, T>;
+  readonly rejected: number;
+  readonly exitCode: number;
+  readonly detail?: string;
+};
+
+/** What fanOut is told of a container that was read or not: which of the two is kept beside. */
+const DONE: CommandResult = { kind: "ok", output: { stdout: "", stderr: "", exitCode: 0 }, seconds: 0 };
+
+/**
+ * The containers of the node as one probe sees them. Each probe lists them itself, in a slot of its own, so that no other's
+ * command that hangs keeps it from its work.
+ */
+export class Containers {
+  readonly #list = new Slot();
+  readonly #order = new FairOrder();
+  readonly #settings: PerContainer;
+
+  constructor(settings: PerContainer) {
+    this.#settings = settings;
+  }
+
+  get stuck(): number {
+    return this.#list.stuck;
+  }
+
+  /**
+   * Lists the containers and reads each, a few at a time, within the time of the run. One that cannot be read costs itself only,
+   * and counts as rejected; if there are some and none can be read, the failure that most of them met is that of the run.
+   */
+  async readAll<T>(
+    run: Run,
+    read: (id: string) => Promise<Reading<T | undefined>>,
+  ): Promise<ContainersRead<T> | Failure> {
+    const { maxBytes, timeout } = DOCKER_PS_COMMAND;
+    const start = (seconds: number) => this.#list.run({ argv: this.#settings.listCommand, timeout: seconds, maxBytes });
+    const list = await run.read("docker ps", timeout, start, parseDockerPs);
+    if (list.kind !== "ok") return list;
+    const found = await this.#readEach(run, this.#order.arrange(list.value), read);
+    const failures = [...found].flatMap(([id, one]) => (one.kind === "ok" ? [] : [{ id, failure: one }]));
+    const byId = new Map<string, T>();
+    let rejected = list.rejected + failures.length;
+    for (const [id, one] of found) {
+      if (one.kind !== "ok") continue;
+      rejected += one.rejected;
+      if (one.value !== undefined) byId.set(id, one.value);
+    }
+    const told = tell(failures, found.size);
+    if (told !== undefined && failures.length === found.size) return told;
+    const detail = told === undefined ? {} : { detail: told.detail };
+    return { kind: "ok", byId, rejected, exitCode: list.exitCode, ...detail };
+  }
+
+  async #readEach<T>(
+    run: Run,
+    ids: readonly string[],
+    read: (id: string) => Promise<Reading<T>>,
+  ): Promise<ReadonlyMap<string, Reading<T>>> {
+    const deadline = run.left;
+    const late: Failure = { kind: "timeout", detail: "no time was left for it" };
+    if (deadline < LEAST_TIME) return new Map(ids.map((id) => [id, late]));
+    const readings = new Map<string, Reading<T>>();
+    const begun = new Set<string>();
+    const work = async (id: string): Promise<CommandResult> => {
+      begun.add(id);
+      readings.set(id, await read(id));
+      return DONE;
+    };
+    const entries = await fanOut(ids, work, { concurrency: this.#settings.concurrency, deadline });
+    const inOrder = entries.map(({ item, result }): [string, Reading<T>] => {
+      if (result === DONE) return [item, readings.get(item) ?? late];
+      return [item, { kind: "timeout", detail: "detail" in result ? result.detail : late.detail }];
+    });
+    const failed = inOrder.filter(([id, { kind }]) => kind !== "ok" && begun.has(id)).map(([id]) => id);
+    this.#order.remember(
+      ids.filter((id) => !begun.has(id)),
+      failed,
+    );
+    return new Map(inOrder);
+  }
+}
+
+type Failed = { readonly id: string; readonly failure: Failure };
+
+/** What most of the failed containers met, the first of them as the example. */
+const tell = (failed: readonly Failed[], of: number): Failure | undefined => {
+  const counts = new Map<Failure["kind"], number>();
+  for (const { failure } of failed) counts.set(failure.kind, (counts.get(failure.kind) ?? 0) + 1);
+  const [most] = [...counts].sort(([, a], [, b]) => b - a);
+  const first = failed.find(({ failure }) => failure.kind === most?.[0]);
+  if (first === undefined) return undefined;
+  const { id, failure } = first;
+  return {
+    ...failure,
+    detail: `${failed.length} of ${of} containers could not be read; ${shortId(id)}: ${failure.detail}`,
+  };
+};

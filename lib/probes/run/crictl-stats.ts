@@ -1,0 +1,46 @@
+import type { Command } from "../../agent/types.ts";
+import { missingFile, missingTool } from "../availability.ts";
+import { CRICTL_SOCKETS, crictlStatsMetrics, parseCrictlStats } from "../crictl-stats.ts";
+import { PROBE_DEFAULTS } from "./defaults.ts";
+import type { ProbeKind } from "./kind.ts";
+import { limitsOf } from "./limits.ts";
+import { singleProbe } from "./single.ts";
+import type { ProbeSettings } from "./settings.ts";
+
+const DEFAULTS = PROBE_DEFAULTS["crictl-stats"];
+
+const commandOf = ({ command = DEFAULTS.command, endpoint }: ProbeSettings): Command["argv"] => {
+  const [program, ...rest] = command;
+  return endpoint === undefined ? command : [program, "--runtime-endpoint", endpoint, ...rest];
+};
+
+/** Files of which one must be there; none for an endpoint that is no file. */
+const socketsOf = ({ endpoint, requireDevice = true }: ProbeSettings): readonly string[] => {
+  if (!requireDevice) return [];
+  if (endpoint === undefined) return CRICTL_SOCKETS;
+  const path = endpoint.replace(/^unix:\/\//, "");
+  return path.startsWith("/") ? [path] : [];
+};
+
+export const crictlStats: ProbeKind = {
+  create: (settings) => {
+    const argv = commandOf(settings);
+    const sockets = socketsOf(settings);
+    return singleProbe({
+      name: "crictl-stats",
+      limits: limitsOf("crictl-stats", settings, DEFAULTS),
+      label: "crictl stats",
+      argv: () => Promise.resolve(argv),
+      parse: parseCrictlStats,
+      metrics: crictlStatsMetrics,
+      readings: () => Promise.resolve({}),
+      unavailable: async () =>
+        (await missingTool([argv[0]])) ??
+        (sockets.length === 0 ? undefined : await missingFile("socket of a container runtime", sockets)),
+    });
+  },
+  parseSaved: (output) => {
+    const { value, rejected } = parseCrictlStats(output);
+    return { metrics: crictlStatsMetrics(value), parsed: value, rejected };
+  },
+};

@@ -1,0 +1,50 @@
+import { readFile } from "node:fs/promises";
+import { missingTool } from "../availability.ts";
+import { defaultInterface, iftopMetrics, parseIftop } from "../iftop.ts";
+import { PROBE_DEFAULTS } from "./defaults.ts";
+import type { ProbeKind } from "./kind.ts";
+import { limitsOf } from "./limits.ts";
+import { fillIn, hasPlace } from "./placeholders.ts";
+import { singleProbe } from "./single.ts";
+import type { ProbeSettings } from "./settings.ts";
+
+const DEFAULTS = PROBE_DEFAULTS.iftop;
+const NO_INTERFACE = "no network interface is configured, and none has the default route";
+
+/** Routes change while the agent runs, so that this is asked at each run. */
+const interfaceOf = async (settings: ProbeSettings): Promise<string | undefined> => {
+  const { proc = DEFAULTS.options.proc } = settings;
+  if (settings.interface !== undefined) return settings.interface;
+  try {
+    return defaultInterface(await readFile(`${proc}/net/route`, "utf8"));
+  } catch {
+    return undefined;
+  }
+};
+
+/** iftop needs no docker: what the interface carries is known without the containers. */
+export const iftop: ProbeKind = {
+  create: (settings) => {
+    const { command = DEFAULTS.command } = settings;
+    const argv = async () => {
+      if (!hasPlace(command, "interface")) return command;
+      const name = await interfaceOf(settings);
+      return name === undefined ? undefined : fillIn(command, { interface: name });
+    };
+    return singleProbe({
+      name: "iftop",
+      limits: limitsOf("iftop", settings, DEFAULTS),
+      label: "iftop",
+      argv: async () => (await argv()) ?? { kind: "disabled", detail: NO_INTERFACE },
+      parse: parseIftop,
+      metrics: iftopMetrics,
+      readings: (traffic) => Promise.resolve({ traffic }),
+      unavailable: async () =>
+        (await missingTool([command[0]])) ?? ((await argv()) === undefined ? NO_INTERFACE : undefined),
+    });
+  },
+  parseSaved: (output) => {
+    const { value, rejected } = parseIftop(output);
+    return { metrics: iftopMetrics(value), parsed: value, rejected };
+  },
+};

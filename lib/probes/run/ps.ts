@@ -1,0 +1,38 @@
+import { missingTool } from "../availability.ts";
+import { longStanding, parsePs, psMetrics, watchProcesses, type ProcessWatch } from "../ps.ts";
+import { PROBE_DEFAULTS } from "./defaults.ts";
+import type { ProbeKind } from "./kind.ts";
+import { limitsOf } from "./limits.ts";
+import { singleProbe } from "./single.ts";
+
+const DEFAULTS = PROBE_DEFAULTS.ps;
+
+export const ps: ProbeKind = {
+  create: (settings) => {
+    const {
+      command = DEFAULTS.command,
+      longStanding: least = DEFAULTS.options.longStanding,
+      largeResidentBytes = DEFAULTS.options.largeResidentBytes,
+    } = settings;
+    let watch: ProcessWatch | undefined;
+    return singleProbe({
+      name: "ps",
+      limits: limitsOf("ps", settings, DEFAULTS),
+      label: "ps",
+      argv: () => Promise.resolve(command),
+      parse: (output) => {
+        const { value: all, rejected } = parsePs(output);
+        watch = watchProcesses(watch, all, performance.now() / 1000);
+        return { value: { all, standing: longStanding(watch, least) }, rejected };
+      },
+      metrics: ({ all, standing }) => psMetrics(all, { longStanding: standing, largeResidentBytes }),
+      readings: ({ all, standing }) =>
+        Promise.resolve({ processes: { all, ...(standing === undefined ? {} : { longStanding: standing }) } }),
+      unavailable: () => missingTool([command[0]]),
+    });
+  },
+  parseSaved: (output, { largeResidentBytes = DEFAULTS.options.largeResidentBytes }) => {
+    const { value, rejected } = parsePs(output);
+    return { metrics: psMetrics(value, { longStanding: undefined, largeResidentBytes }), parsed: value, rejected };
+  },
+};
