@@ -128,7 +128,7 @@ const ROUTES: ReadonlyMap<string, (options: ServerOptions) => Answer> = new Map(
 
 /** Whether the client takes gzip: named, or by `*`, and not with a weight of 0. */
 function takesGzip({ headers }: IncomingMessage): boolean {
-  const codings = String(headers["accept-encoding"] ?? "").split(",");
+  const codings = (headers["accept-encoding"] ?? "").split(",");
   return codings.some((coding) => /^\s*(?:x-)?gzip\s*(?:;\s*q=(?!0(?:\.0*)?\s*$).*)?$/i.test(coding));
 }
 

@@ -1,0 +1,44 @@
+import { readFile } from "node:fs/promises";
+import { GridmeterError, errorText } from "../errors.ts";
+
+export type Credentials = {
+  /** with `passwordFile`: Basic authentication */
+  readonly username?: string;
+  readonly passwordFile?: string;
+  readonly bearerTokenFile?: string;
+};
+
+/**
+ * What gives the value of the Authorization header, undefined if there is nothing to prove. Files are read anew each time, since
+ * tokens are replaced under a running program; the last line break does not belong to the secret.
+ *
+ * The function rejects with GridmeterError config_invalid if a file cannot be read or holds what no header can hold.
+ */
+export function authorizationOf({
+  username,
+  passwordFile,
+  bearerTokenFile,
+}: Credentials): () => Promise<string | undefined> {
+  return async () => {
+    if (bearerTokenFile !== undefined) return `Bearer ${await secretIn(bearerTokenFile)}`;
+    if (username === undefined) return undefined;
+    const password = passwordFile === undefined ? "" : await secretIn(passwordFile);
+    return `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}`;
+  };
+}
+
+async function secretIn(file: string): Promise<string> {
+  const secret = await readFile(file, "utf8").catch((thrown: unknown) => {
+    throw unusable(file, `cannot be read: ${errorText(thrown)}`, thrown);
+  });
+  const text = secret.replace(/\r?\n$/, "");
+  if (/^[^\p{Cc}]+$/u.test(text)) return text;
+  throw unusable(file, text === "" ? "is empty" : "holds a line break or control character");
+}
+
+const unusable = (file: string, why: string, cause?: unknown): GridmeterError =>
+  new GridmeterError(
+    "config_invalid",
+    `The file "${file}" with the secret for the Pushgateway ${why}. Nothing was pushed. Put the secret on one line into a file that this user may read.`,
+    { cause },
+  );
