@@ -1,0 +1,63 @@
+import { cp, readFile, readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { z } from "zod";
+import { startServer } from "./server.ts";
+import { HOUR } from "./shape.ts";
+
+/** A block of a database; times in hours since the epoch. */
+export type Block = { readonly from: number; readonly to: number; readonly series: number };
+
+const meta = z.object({ minTime: z.number(), maxTime: z.number(), stats: z.object({ numSeries: z.number() }) });
+const PATIENCE_MS = 20 * 60_000;
+
+/** The blocks of a database, oldest first. Throws where one vanishes meanwhile, as it does when it was compacted. */
+export async function blocksOf(data: string): Promise<readonly Block[]> {
+  const entries = await readdir(data);
+  const blocks = entries
+    .filter((name) => /^[0-9A-Z]{26}$/.test(name))
+    .map(async (name) => {
+      const { minTime, maxTime, stats } = meta.parse(JSON.parse(await readFile(join(data, name, "meta.json"), "utf8")));
+      return { from: minTime / 1000 / HOUR, to: maxTime / 1000 / HOUR, series: stats.numSeries };
+    });
+  return (await Promise.all(blocks)).sort((a, b) => a.from - b.from);
+}
+
+/**
+ * How many ranges of `hours` still hold more than one block, all but the last range, which Prometheus leaves for later.
+ * Blocks lie in ranges that begin at multiples of their length.
+ */
+export function uncompacted(blocks: readonly Block[], hours: number): number {
+  const held = new Map<number, number>();
+  for (const { from } of blocks) held.set(Math.floor(from / hours), (held.get(Math.floor(from / hours)) ?? 0) + 1);
+  const last = Math.max(...held.keys());
+  return [...held].filter(([range, count]) => range < last && count > 1).length;
+}
+
+/** Copies a database and has Prometheus compact it into blocks of `hours`, the newest excepted. */
+export async function compacted(
+  from: string,
+  to: string,
+  hours: number,
+  tell: (step: string, done: number, of: number) => void,
+): Promise<void> {
+  await cp(from, to, { recursive: true });
+  const all = uncompacted(await blocksOf(to), hours);
+  const server = await startServer(to, { longest: hours });
+  try {
+    const deadline = Date.now() + PATIENCE_MS;
+    const now = (): Promise<number> =>
+      blocksOf(to).then(
+        (blocks) => uncompacted(blocks, hours),
+        () => all,
+      );
+    for (let left = all; left > 0; left = await now()) {
+      if (Date.now() > deadline)
+        throw new Error(`Prometheus did not compact ${to} in time: ${left} of ${all} are left.`);
+      tell("compacting, ranges (it begins after a minute)", all - left, all);
+      await sleep(500);
+    }
+  } finally {
+    await server.stop();
+  }
+}
