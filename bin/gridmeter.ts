@@ -45,7 +45,7 @@ const recount = () => new Option("--recount", "ask for every day again, settled 
 const program = new Command()
   .name("gridmeter")
   .description(
-    "Accounting of Kubernetes jobs for APEL. Settings are environment variables (docs/configuration.md), KAPEL's under their own names.",
+    "Accounting of Kubernetes jobs for APEL, and a node agent. Settings of the accounting are environment variables (docs/configuration.md), KAPEL's under their own names; those of the agent are a file (docs/agent.md).",
   )
   .version(version)
   .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2));
@@ -127,6 +127,20 @@ const pushgateway = () =>
     "--pushgateway <url>",
     "the Pushgateway (default: PUSHGATEWAY_URL, else pushgateway.url of the configuration)",
   );
+
+program
+  .command("agent")
+  .description("on each node: run probes and publish what they read, on a Pushgateway and a port, until SIGTERM")
+  .addOption(agentConfig())
+  .addOption(pushgateway())
+  .option("--listen <address>", "host:port, :port, or off (default: listen of the configuration, else :9102)")
+  .option(
+    "--instance <name>",
+    "the node's name (default: NODE_NAME, else instance of the configuration, else the host's)",
+  )
+  .option("--openpai-names", "job-exporter's metric names beside our own")
+  .option("--once", "run each probe once and push; without a Pushgateway print the metrics on stdout")
+  .action((options) => run(async () => (await import("./commands/agent.ts")).agent(options, version), false));
 
 program
   .command("probe")

@@ -8,6 +8,7 @@ import { ParseError } from "../../lib/probes/parse-error.ts";
 import { parseSaved } from "../../lib/probes/run/create.ts";
 import { configuredProbe, describeProbe, probeNames } from "../../lib/wiring/agent-probes.ts";
 import { asJson, commandLine, expositionOf, probesTable, toldOf } from "../show/agent-probes.ts";
+import { exitOnSignal } from "./agent-signals.ts";
 import { say } from "./options.ts";
 
 export type ProbeOptions = {
@@ -34,6 +35,8 @@ export async function probe(name: string | undefined, options: ProbeOptions): Pr
 }
 
 async function runOnce(name: string, config: AgentConfig, { json }: ProbeOptions): Promise<number> {
+  // Its commands are in groups of their own, which the terminal's Ctrl-C does not reach.
+  exitOnSignal();
   const probe = configuredProbe(name, config);
   const why = await probe.unavailable();
   if (why !== undefined) throw failed(name, config, `${name} cannot run on this node: ${why}.`);
@@ -73,7 +76,7 @@ async function list(config: AgentConfig, json: boolean): Promise<number> {
     probeNames(config).map(async (name) => {
       const probe = configuredProbe(name, config);
       const { interval, timeout } = probe;
-      return { name, why: await probe.unavailable(), interval, timeout, ...describeProbe(name, config) };
+      return { name, why: shortened(await probe.unavailable()), interval, timeout, ...describeProbe(name, config) };
     }),
   );
   process.stdout.write(json ? `${asJson({ probes: lines })}\n` : `${probesTable(lines)}\n`);
@@ -99,4 +102,10 @@ function failed(name: string, config: AgentConfig, what: string): GridmeterError
 
 function commandOf(name: string, config: AgentConfig): string {
   return commandLine(describeProbe(name, config).command);
+}
+
+/** The search path is the same for all, and longer than a line. */
+function shortened(why: string | undefined): string | undefined {
+  const path = process.env["PATH"] ?? "";
+  return path === "" ? why : why?.replaceAll(path, "PATH");
 }

@@ -1,0 +1,80 @@
+import pino from "pino";
+import { loadAgentConfig } from "../../lib/config/agent.ts";
+import type { AgentConfig, AgentOverrides } from "../../lib/config/agent.ts";
+import { errorText } from "../../lib/errors.ts";
+import { buildAgent } from "../../lib/wiring/agent.ts";
+import type { Agent } from "../../lib/wiring/agent.ts";
+import { exitOnSignal, firstSignal } from "./agent-signals.ts";
+
+export type AgentOptions = AgentOverrides & { readonly once?: boolean | undefined };
+
+/** Bytes of log that wait while nobody reads it; more is dropped. The agent must not stand still for its log. */
+const LOG_BUFFER = 1024 * 1024;
+/** The log of a program that ends is waited for so long, milliseconds. */
+const LAST_WORDS = 500;
+/** So long after a fault the agent tries to take its groups and commands along, milliseconds. */
+const CRASH_LIMIT = 10_000;
+
+/**
+ * `gridmeter agent`: runs probes and publishes what they read until SIGTERM, SIGINT or SIGHUP; a second signal ends it at once.
+ * With --once each probe runs once, and exit code 4 says that a push failed; without a Pushgateway the metrics go to stdout.
+ */
+export async function agent(options: AgentOptions, version: string): Promise<number> {
+  const config = loadAgentConfig(process.env, options);
+  const destination = pino.destination({ fd: 2, sync: false, maxLength: LOG_BUFFER });
+  // Whoever read it is gone: there is nobody to tell.
+  destination.on("error", () => undefined);
+  const log = pino({ name: "gridmeter-agent", base: { pid: process.pid }, level: config.logLevel }, destination);
+  const flushed = (): Promise<void> =>
+    new Promise((resolve) => {
+      setTimeout(resolve, LAST_WORDS).unref();
+      log.flush(() => resolve());
+    });
+  try {
+    const built = buildAgent({ config, version, log });
+    return await (options.once === true ? runOnce(built, config, log) : run(built, config, version, log, flushed));
+  } finally {
+    await flushed();
+    // Nothing that is left over may keep a program alive that was told to end.
+    setTimeout(() => process.exit(), LAST_WORDS).unref();
+  }
+}
+
+async function runOnce(agent: Agent, { pushgateway }: AgentConfig, log: pino.Logger): Promise<number> {
+  exitOnSignal();
+  const { text, pushes } = await agent.once();
+  if (pushgateway === undefined) process.stdout.write(text);
+  const failures = [...pushes].filter(([, { result }]) => result !== "ok");
+  for (const [probe, { result, message }] of failures) log.error({ probe, result, reason: message }, "not pushed");
+  return failures.length === 0 ? 0 : 4;
+}
+
+async function run(
+  agent: Agent,
+  config: AgentConfig,
+  version: string,
+  log: pino.Logger,
+  flushed: () => Promise<void>,
+): Promise<number> {
+  const signal = firstSignal();
+  const crash = (thrown: unknown): void => {
+    const stack = thrown instanceof Error ? thrown.stack : undefined;
+    log.fatal({ error: errorText(thrown), stack }, "a fault of the agent: it ends");
+    setTimeout(() => process.exit(1), CRASH_LIMIT);
+    void agent
+      .stop("the agent has failed")
+      .then(flushed)
+      .finally(() => process.exit(1));
+  };
+  process.once("uncaughtException", crash);
+  process.once("unhandledRejection", crash);
+  const url = await agent.start();
+  const { file, instance, job, openpaiNames } = config;
+  const pushgateway = config.pushgateway === undefined ? null : new URL(config.pushgateway.url).origin;
+  log.info({ version, file, instance, job, url, pushgateway, openpaiNames }, "running");
+  const told = await signal;
+  log.info({ signal: told }, "told to end");
+  await agent.stop("the agent was told to end");
+  log.info({}, "nothing runs any more");
+  return 0;
+}
