@@ -74,8 +74,9 @@ Settings are environment variables. Those of KAPEL keep their names and meanings
 - A variable that is empty counts as not set. Variables that are not in the table are ignored.
 - Everything is checked before anything is asked or published, and everything that is wrong is listed at once, with exit
   code 2. Secrets are masked.
-- A relative path of a file to read (\`TENANTS_FILE\`, \`PROMETHEUS_CA_FILE\`, \`PROMETHEUS_TOKEN_FILE\`) starts beside the env
-  file or tenants file that holds it, or in the working directory if the environment holds it.
+- A relative path of a file to read (\`TENANTS_FILE\`, \`PROMETHEUS_TOKEN_FILE\`, \`PROMETHEUS_CA_FILE\`,
+  \`PROMETHEUS_CLIENT_CERT_FILE\`, \`PROMETHEUS_CLIENT_KEY_FILE\`) starts beside the env file or tenants file that holds it, or in
+  the working directory if the environment holds it.
 - Booleans are written as in Python's environs: True, yes, y, on, 1 or False, no, n, off, 0, in any case of letters.
 - Prometheus durations are \`1800s\`, \`6h\`, \`1h30m\`; a bare number is seconds.
 
@@ -86,8 +87,9 @@ ${table(["Setting", "Meaning", "Default", "Unit", "Example", "In KAPEL"], [...AB
 \`TENANTS_FILE\` names a YAML or JSON file. Each tenant has a \`name\` (letters, digits, \`.\`, \`_\`, \`-\`) and any setting of the
 table but those of the whole run (\`PUBLISHING_MODE\`, \`QUERY_START\`, \`QUERY_END\`, \`OUTPUT_PATH\`, \`TENANTS_FILE\`). What a
 tenant does not set, it takes from the environment, credentials for Prometheus included; an empty value puts a setting back
-to its default. Of \`SUMMARIZE_RECORDS\` and \`MESSAGE_FORMAT\`, and of \`PROMETHEUS_AUTH_HEADER\` and \`PROMETHEUS_TOKEN_FILE\`,
-a tenant that sets one does not inherit the other.
+to its default. Of \`SUMMARIZE_RECORDS\` and \`MESSAGE_FORMAT\`, of \`PROMETHEUS_AUTH_HEADER\`, \`PROMETHEUS_TOKEN_FILE\` and
+\`PROMETHEUS_SIGV4_REGION\`, and of \`PROMETHEUS_CLIENT_CERT_FILE\` and \`PROMETHEUS_CLIENT_KEY_FILE\`, a tenant that sets one
+does not inherit the others.
 
 The env file:
 

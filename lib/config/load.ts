@@ -2,6 +2,7 @@ import { accessSync, constants, readFileSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { parse as parseDotenv } from "dotenv";
 import { GridmeterError, errorText } from "../errors.ts";
+import { certificateProblems } from "../prometheus/certificates.ts";
 import type { Connection } from "../prometheus/connection.ts";
 import { DEFAULT_LEDGER } from "./destination.ts";
 import { parseSettings, type Settings } from "./parse-settings.ts";
@@ -30,13 +31,19 @@ export type LoadedSettings = Settings & {
   readonly ledger: string;
 };
 
-const FILES = ["TENANTS_FILE", "PROMETHEUS_CA_FILE", "PROMETHEUS_TOKEN_FILE"];
+const FILES = [
+  "TENANTS_FILE",
+  "PROMETHEUS_TOKEN_FILE",
+  "PROMETHEUS_CA_FILE",
+  "PROMETHEUS_CLIENT_CERT_FILE",
+  "PROMETHEUS_CLIENT_KEY_FILE",
+];
 
 /**
  * Reads env file, environment and tenants file. A variable of the environment wins over the env file, as in KAPEL; the command
  * line wins over both. Relative paths of files to read start where they are written: beside the env file or the tenants file, or,
  * from the environment, in `directory`. The paths in the result are absolute; `output` and `ledger` are as written.
- * @throws GridmeterError `config_invalid` (or `period_invalid`), also for files that cannot be read; `usage` for --start or --end
+ * @throws GridmeterError `config_invalid` (or `period_invalid`), also for files that cannot be read and certificates that are no good; `usage` for --start or --end
  * outside gap mode
  */
 export function loadSettings({ env, envFile, overrides = {}, directory = process.cwd() }: LoadRequest): LoadedSettings {
@@ -93,10 +100,13 @@ function absolute(raw: Raw, base: string): Raw {
 }
 
 function rooted(connection: Connection, base: string): Connection {
+  const { tokenFile, caFile, clientCertFile, clientKeyFile } = connection;
   return {
     ...connection,
-    ...(connection.caFile === undefined ? {} : { caFile: resolve(base, connection.caFile) }),
-    ...(connection.tokenFile === undefined ? {} : { tokenFile: resolve(base, connection.tokenFile) }),
+    ...(tokenFile === undefined ? {} : { tokenFile: resolve(base, tokenFile) }),
+    ...(caFile === undefined ? {} : { caFile: resolve(base, caFile) }),
+    ...(clientCertFile === undefined ? {} : { clientCertFile: resolve(base, clientCertFile) }),
+    ...(clientKeyFile === undefined ? {} : { clientKeyFile: resolve(base, clientKeyFile) }),
   };
 }
 
@@ -108,20 +118,23 @@ function contents(path: string, setting: string): string {
   }
 }
 
-function unreadable(tenant: string, { caFile, tokenFile }: Connection): Problem[] {
-  const files = [
-    ["PROMETHEUS_CA_FILE", caFile],
-    ["PROMETHEUS_TOKEN_FILE", tokenFile],
-  ] as const;
-  return files.flatMap(([setting, path]) => {
-    if (path === undefined) return [];
-    try {
-      accessSync(path, constants.R_OK);
-      return statSync(path).isDirectory() ? [fileProblem(setting, path, "it is a directory", tenant)] : [];
-    } catch (error) {
-      return [fileProblem(setting, path, error, tenant)];
-    }
-  });
+/** Before anything is asked, so that a tenant's bad file is known before another tenant is published. */
+function unreadable(tenant: string, connection: Connection): Problem[] {
+  const certificates = certificateProblems(connection).map(({ setting, path, text }): Problem => ({
+    setting,
+    quoted: JSON.stringify(path),
+    text,
+    tenant,
+  }));
+  const { tokenFile } = connection;
+  if (tokenFile === undefined) return certificates;
+  try {
+    accessSync(tokenFile, constants.R_OK);
+    if (!statSync(tokenFile).isDirectory()) return certificates;
+    return [fileProblem("PROMETHEUS_TOKEN_FILE", tokenFile, "it is a directory", tenant), ...certificates];
+  } catch (error) {
+    return [fileProblem("PROMETHEUS_TOKEN_FILE", tokenFile, error, tenant), ...certificates];
+  }
 }
 
 function fileProblem(setting: string, path: string, cause: unknown, tenant?: string): Problem {

@@ -21,10 +21,12 @@ export type Settings = {
 
 const partialRun = runSettings.partial();
 
-// Of these only one of a kind is sent or obeyed: a tenant that sets one does not inherit the others.
+// Of these only one of a kind is sent or obeyed, or they are a pair: a tenant that sets one does not inherit the others.
 const ONE_OF_A_KIND = [
   ["SUMMARIZE_RECORDS", "MESSAGE_FORMAT"],
-  ["PROMETHEUS_AUTH_HEADER", "PROMETHEUS_TOKEN_FILE"],
+  ["PROMETHEUS_AUTH_HEADER", "PROMETHEUS_TOKEN_FILE", "PROMETHEUS_SIGV4_REGION"],
+  // A certificate goes with its own key only.
+  ["PROMETHEUS_CLIENT_CERT_FILE", "PROMETHEUS_CLIENT_KEY_FILE"],
 ];
 
 /**

@@ -47,6 +47,18 @@ export function maskServer(text: string): string {
   return `${url.protocol}${slashes}${user}${url.host}${url.pathname}${url.search && "?***"}${url.hash && "#***"}`;
 }
 
+/** Reads PROMETHEUS_SIGV4_REGION, such as eu-central-1 or us-gov-west-1. */
+export function parseRegion(text: string): Parsed<string> {
+  return /^[a-z]{2,}(?:-[a-z0-9]+)+$/.test(text) ? good(text) : bad("is not the code of an AWS region");
+}
+
+/** Reads PROMETHEUS_ORG_ID. Mimir: letters, digits and ! - _ . * ' ( ), at most 150 of them, for each of the joined ids. */
+export function parseOrgId(text: string): Parsed<string> {
+  return text.split("|").every((id) => /^[A-Za-z0-9!_.*'()-]{1,150}$/.test(id) && id !== "." && id !== "..")
+    ? good(text)
+    : bad("is not an id that Mimir takes: letters, digits and ! - _ . * ' ( ), at most 150, several joined with |");
+}
+
 /** Reads PROMETHEUS_AUTH_HEADER. A bare JSON Web Token gets its `Bearer` where the header is sent (lib/prometheus). */
 export function parseAuthorization(text: string): Parsed<string> {
   return /^[\x20-\x7E]+$/.test(text)

@@ -5,7 +5,7 @@ import { parseLabelPrefix, parseNamespace, parseSelector, parseVoLabel } from ".
 import { parseMatchers } from "./matchers.ts";
 import { good, parsedBy } from "./parsed.ts";
 import { parseInstant } from "./period.ts";
-import { maskServer, parseAuthorization, parseServer } from "./server.ts";
+import { maskServer, parseAuthorization, parseOrgId, parseRegion, parseServer } from "./server.ts";
 import { boolean, decimal, duration, milliCores, oneOf, utcDay, wholeNumber } from "./values.ts";
 
 /** What a person reads about a setting; docs/configuration.md and the hints in error messages are made from it. */
@@ -103,6 +103,30 @@ export const tenantSettings = z.object({
     meaning: "PEM file with the certificates of a further authority to trust, such as the site's own.",
     example: "/etc/ssl/certs/site-ca.pem",
     otherwise: "only Node's built-in authorities",
+  }),
+  PROMETHEUS_CLIENT_CERT_FILE: fileName.optional().register(about, {
+    meaning:
+      "PEM file with the certificate (or its chain) that this program shows to a server which asks for one; only with PROMETHEUS_CLIENT_KEY_FILE.",
+    example: "/etc/gridmeter/client.pem",
+    otherwise: "no certificate is shown",
+  }),
+  PROMETHEUS_CLIENT_KEY_FILE: fileName.optional().register(about, {
+    meaning: "PEM file with the private key of PROMETHEUS_CLIENT_CERT_FILE, not encrypted.",
+    example: "/etc/gridmeter/client-key.pem",
+    otherwise: "no certificate is shown",
+  }),
+  PROMETHEUS_SIGV4_REGION: parsedBy(parseRegion).optional().register(about, {
+    meaning:
+      "Signs requests with AWS Signature Version 4 for Amazon Managed Service for Prometheus in this region, with the credentials that the AWS SDK finds. Only needed where the region does not stand in the address.",
+    example: "eu-central-1",
+    otherwise:
+      "the region in a workspace's address (`aps-workspaces.REGION.amazonaws.com`); other servers get no signature",
+    unit: "AWS region",
+  }),
+  PROMETHEUS_ORG_ID: parsedBy(parseOrgId).optional().register(about, {
+    meaning: "Tenant of Mimir or Cortex, sent as `X-Scope-OrgID`; several are joined with `|`.",
+    example: "grid-team",
+    otherwise: "no such header",
   }),
   QUERY_TIMEOUT: parsedBy(duration("1s", "1d")).register(about, {
     meaning: "How long Prometheus may work on one query.",

@@ -1,6 +1,7 @@
 import type { Tenant } from "../accounting/tenant.ts";
 import type { MessageFormat, ServiceLevel } from "../apel/records.ts";
 import type { Connection } from "../prometheus/connection.ts";
+import { workspaceRegion } from "../prometheus/sigv4.ts";
 import { quoted, type Problem } from "./problems.ts";
 import { hint, readSettings, type Raw } from "./read.ts";
 import { tenantSettings, type TenantValues } from "./settings.ts";
@@ -71,6 +72,10 @@ function contradictions(
     ...(values.PROMETHEUS_SERVER?.authHeader === undefined ? [] : ["credentials in PROMETHEUS_SERVER"]),
     ...(values.PROMETHEUS_AUTH_HEADER === undefined ? [] : ["PROMETHEUS_AUTH_HEADER"]),
     ...(values.PROMETHEUS_TOKEN_FILE === undefined ? [] : ["PROMETHEUS_TOKEN_FILE"]),
+    ...(values.PROMETHEUS_SIGV4_REGION === undefined ? [] : ["PROMETHEUS_SIGV4_REGION"]),
+    ...(values.PROMETHEUS_SIGV4_REGION === undefined && addressRegion(values) !== undefined
+      ? ["an address of Amazon, which takes only signed requests"]
+      : []),
   ];
   if (credentials.length > 1) {
     problems.push({
@@ -78,7 +83,19 @@ function contradictions(
       text: `only one Authorization header can be sent, but there are ${credentials.join(" and ")}. Keep one of them`,
     });
   }
+  const [addressed, region] = [addressRegion(values), values.PROMETHEUS_SIGV4_REGION];
+  if (region !== undefined && addressed !== undefined && addressed !== region) {
+    problems.push({
+      setting: "PROMETHEUS_SIGV4_REGION",
+      quoted: quoted("PROMETHEUS_SIGV4_REGION", region),
+      text: `contradicts the region ${addressed} in PROMETHEUS_SERVER, where every request would be refused. Leave it out`,
+    });
+  }
   return problems;
+}
+
+function addressRegion({ PROMETHEUS_SERVER: server }: PartialValues): string | undefined {
+  return server === undefined ? undefined : workspaceRegion(server.url);
 }
 
 /** What is allowed and yet seldom meant. */
@@ -111,8 +128,9 @@ function doubts(values: PartialValues, raw: Raw, format: MessageFormat | undefin
   if (values.VO_LABEL?.startsWith("label_label_") === true) {
     warn("VO_LABEL", "begins with label; write the name of the pod's own label, not that of kube_pod_labels");
   }
-  if (values.PROMETHEUS_CA_FILE !== undefined && values.PROMETHEUS_SERVER?.url.startsWith("http:") === true) {
-    warn("PROMETHEUS_CA_FILE", "has no effect, since PROMETHEUS_SERVER is not https");
+  const tls = ["PROMETHEUS_CA_FILE", "PROMETHEUS_CLIENT_CERT_FILE"] as const;
+  for (const setting of values.PROMETHEUS_SERVER?.url.startsWith("http:") === true ? tls : []) {
+    if (values[setting] !== undefined) warn(setting, "has no effect, since PROMETHEUS_SERVER is not https");
   }
   return warnings;
 }
@@ -124,7 +142,7 @@ function tenantFrom(name: string, values: TenantValues, format: MessageFormat): 
   const defaultMilliCores = values.DEFAULT_CORES ?? inherited;
   return {
     name,
-    server: values.PROMETHEUS_SERVER.url,
+    server: sourceOf(values),
     selection: {
       namespace: values.NAMESPACE,
       matchers: values.PROMETHEUS_LABELS ?? [],
@@ -155,13 +173,28 @@ function serviceLevelFrom(values: TenantValues): ServiceLevel | undefined {
   return { type, value: threeDecimals(type === "si2k" ? values.BENCHMARK_VALUE * 250 : values.BENCHMARK_VALUE) };
 }
 
+/** The address and, behind it, whose data: Mimir's tenants have nothing in common but the address. */
+export function sourceOf({
+  PROMETHEUS_SERVER: server,
+  PROMETHEUS_ORG_ID: orgId,
+}: Pick<TenantValues, "PROMETHEUS_SERVER" | "PROMETHEUS_ORG_ID">): string {
+  return orgId === undefined ? server.url : `${server.url} ${orgId}`;
+}
+
 function connectionFrom(values: TenantValues): Connection {
   const authHeader = values.PROMETHEUS_AUTH_HEADER ?? values.PROMETHEUS_SERVER.authHeader;
+  const { PROMETHEUS_CLIENT_CERT_FILE: clientCertFile, PROMETHEUS_CLIENT_KEY_FILE: clientKeyFile } = values;
+  const sigv4Region = values.PROMETHEUS_SIGV4_REGION ?? workspaceRegion(values.PROMETHEUS_SERVER.url);
+  const orgId = values.PROMETHEUS_ORG_ID;
   return {
     url: values.PROMETHEUS_SERVER.url,
     ...(authHeader === undefined ? {} : { authHeader }),
     ...(values.PROMETHEUS_TOKEN_FILE === undefined ? {} : { tokenFile: values.PROMETHEUS_TOKEN_FILE }),
     ...(values.PROMETHEUS_CA_FILE === undefined ? {} : { caFile: values.PROMETHEUS_CA_FILE }),
+    ...(clientCertFile === undefined ? {} : { clientCertFile }),
+    ...(clientKeyFile === undefined ? {} : { clientKeyFile }),
+    ...(sigv4Region === undefined ? {} : { sigv4Region }),
+    ...(orgId === undefined ? {} : { orgId }),
     timeoutSeconds: values.QUERY_TIMEOUT,
     concurrency: values.QUERY_CONCURRENCY,
   };

@@ -1,5 +1,5 @@
 import type { Problem } from "./problems.ts";
-import type { Draft } from "./tenant-draft.ts";
+import { type Draft, sourceOf } from "./tenant-draft.ts";
 
 /** What can only be seen with all tenants side by side: each of these would count jobs twice at APEL. */
 export function checkTogether(drafts: readonly Draft[]): Problem[] {
@@ -27,8 +27,15 @@ function samePods(draft: Draft, earlier: readonly Draft[]): Problem[] {
 }
 
 function selection({ values }: Draft): string {
-  const { NAMESPACE, PROMETHEUS_SERVER, PROMETHEUS_LABELS = [], PROMETHEUS_LABEL_PREFIX = "" } = values;
-  return JSON.stringify([NAMESPACE, PROMETHEUS_SERVER?.url, PROMETHEUS_LABELS, PROMETHEUS_LABEL_PREFIX]);
+  const {
+    NAMESPACE,
+    PROMETHEUS_SERVER,
+    PROMETHEUS_ORG_ID,
+    PROMETHEUS_LABELS = [],
+    PROMETHEUS_LABEL_PREFIX = "",
+  } = values;
+  const source = PROMETHEUS_SERVER === undefined ? "" : sourceOf({ PROMETHEUS_SERVER, PROMETHEUS_ORG_ID });
+  return JSON.stringify([NAMESPACE, source, PROMETHEUS_LABELS, PROMETHEUS_LABEL_PREFIX]);
 }
 
 /** APEL: mixing message kinds for one site and month counts double; and a unit's tenants share its messages. */

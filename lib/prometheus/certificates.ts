@@ -61,7 +61,8 @@ function readCertificates({ caFile, clientCertFile, clientKeyFile }: Certificate
       const parsed = parse(readFileSync(path, "utf8"));
       return typeof parsed === "string" ? report(setting, path, parsed) : parsed;
     } catch (thrown) {
-      return report(setting, path, `could not be read: ${errorText(thrown)}. Give a PEM file that this user may read`);
+      const why = errorText(thrown).startsWith("EISDIR") ? "it is a directory" : errorText(thrown);
+      return report(setting, path, `cannot be read (${why}). Write the path of a readable file in PEM form`);
     }
   };
 

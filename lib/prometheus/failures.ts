@@ -21,11 +21,13 @@ export const CUT_SHORT = "GRIDMETER_CUT_SHORT";
 export const NOT_JSON = "GRIDMETER_NOT_JSON";
 
 const TEXT_LENGTH = 300;
+/** A TLS handshake that one side refuses or does not understand it will not take the next time. */
+const BROKEN_OFF = /\balert\b|_ALERT_|wrong.version.number|CERT_ALTNAME/i;
 
 /** Whether the same request may succeed in a moment. A query that is too large never does. */
 export function isTransient(error: AxiosError): boolean {
   const { response } = error;
-  if (response === undefined) return isNetworkError(error);
+  if (response === undefined) return isNetworkError(error) && !BROKEN_OFF.test(`${error.code} ${error.message}`);
   if (response.status < 300) return error.code !== NOT_JSON;
   return judgeRefusal(response.status, serverText(response.data)) === "passing";
 }

@@ -11,7 +11,8 @@ const NOT_HERE = ["PUBLISHING_MODE", "QUERY_START", "QUERY_END", "OUTPUT_PATH"];
 
 /**
  * The settings of a function: the command line's variables, and those of which only a name stands in the environment
- * (PROMETHEUS_AUTH_HEADER_PARAMETER, PROMETHEUS_CA_PARAMETER, TENANTS_PARAMETER, TENANTS_OBJECT).
+ * (PROMETHEUS_AUTH_HEADER_PARAMETER, PROMETHEUS_CA_PARAMETER, PROMETHEUS_CLIENT_CERT_PARAMETER,
+ * PROMETHEUS_CLIENT_KEY_PARAMETER, TENANTS_PARAMETER, TENANTS_OBJECT).
  * @throws GridmeterError `config_invalid` with all that is wrong; `store_failed` if a parameter cannot be read
  */
 export async function lambdaSettings(parts: Parts): Promise<LoadedSettings> {
@@ -21,9 +22,11 @@ export async function lambdaSettings(parts: Parts): Promise<LoadedSettings> {
     const text = `${named.join(" and ")} are set, and it is not clear which holds. Nothing was published. Set one of them.`;
     throw new GridmeterError("config_invalid", text);
   }
-  const [header, ca, listed, stored] = await Promise.all([
+  const [header, ca, clientCert, clientKey, listed, stored] = await Promise.all([
     parameterText(parts, "PROMETHEUS_AUTH_HEADER_PARAMETER"),
     parameterText(parts, "PROMETHEUS_CA_PARAMETER"),
+    parameterText(parts, "PROMETHEUS_CLIENT_CERT_PARAMETER"),
+    parameterText(parts, "PROMETHEUS_CLIENT_KEY_PARAMETER"),
     parameterText(parts, "TENANTS_PARAMETER"),
     objectText(parts, "TENANTS_OBJECT"),
   ]);
@@ -33,6 +36,8 @@ export async function lambdaSettings(parts: Parts): Promise<LoadedSettings> {
       ...Object.fromEntries(Object.entries(env).filter(([name]) => !NOT_HERE.includes(name))),
       ...(header === undefined ? {} : { PROMETHEUS_AUTH_HEADER: header.trim() }),
       ...(ca === undefined ? {} : { PROMETHEUS_CA_FILE: await fileOf(ca) }),
+      ...(clientCert === undefined ? {} : { PROMETHEUS_CLIENT_CERT_FILE: await fileOf(clientCert) }),
+      ...(clientKey === undefined ? {} : { PROMETHEUS_CLIENT_KEY_FILE: await fileOf(clientKey) }),
       ...(tenants === undefined ? {} : { TENANTS_FILE: await fileOf(tenants) }),
     },
   });

@@ -19,6 +19,8 @@ test("every setting and every error code is documented", () => {
 
 test("every example and every default can be written as it stands", () => {
   const examples = Object.fromEntries([...ABOUT].map(([name, { example }]) => [name, example]));
-  const { TENANTS_FILE: _, PROMETHEUS_TOKEN_FILE: __, ...oneTenant } = examples;
-  expect(parseSettings({ ...oneTenant, PUBLISHING_MODE: "gap" }).tenants).toHaveLength(1);
+  const { TENANTS_FILE: _, PROMETHEUS_AUTH_HEADER, PROMETHEUS_TOKEN_FILE, PROMETHEUS_SIGV4_REGION, ...open } = examples;
+  // Of the credentials only one can be sent.
+  for (const credentials of [{ PROMETHEUS_AUTH_HEADER }, { PROMETHEUS_TOKEN_FILE }, { PROMETHEUS_SIGV4_REGION }])
+    expect(parseSettings({ ...open, ...credentials, PUBLISHING_MODE: "gap" }).tenants).toHaveLength(1);
 });

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { loadSettings } from "../../../lib/config/load.ts";
 import { ENV_EXAMPLE, TENANTS_EXAMPLE } from "../../../scripts/docs.ts";
+import { makeAuthority } from "../../support/tls.ts";
 
 let directory = "";
 beforeEach(() => {
@@ -60,10 +61,14 @@ test("the documentation's example is read from its two files", () => {
 
 test("a relative path starts where it is written", () => {
   write("conf/env", "TENANTS_FILE=more/tenants.yaml\nPROMETHEUS_CA_FILE=ca.pem\n");
-  write("conf/ca.pem", "");
   write("token", "");
-  write("conf/more/tenants.yaml", "tenants: [{name: a}, {name: b, NAMESPACE: m, PROMETHEUS_CA_FILE: own.pem}]");
-  write("conf/more/own.pem", "");
+  const pair = "PROMETHEUS_CLIENT_CERT_FILE: own-me-cert.pem, PROMETHEUS_CLIENT_KEY_FILE: own-me-key.pem";
+  write(
+    "conf/more/tenants.yaml",
+    `tenants: [{name: a}, {name: b, NAMESPACE: m, PROMETHEUS_CA_FILE: own.pem, ${pair}}]`,
+  );
+  makeAuthority(join(directory, "conf"), "ca");
+  makeAuthority(join(directory, "conf/more"), "own").issue("me");
   const { tenants } = loadSettings({
     env: { ...BASE, PROMETHEUS_TOKEN_FILE: "token" },
     envFile: "conf/env",
@@ -73,6 +78,11 @@ test("a relative path starts where it is written", () => {
     [join(directory, "conf/ca.pem"), join(directory, "token")],
     [join(directory, "conf/more/own.pem"), join(directory, "token")],
   ]);
+  expect(tenants[0]!.connection).not.toHaveProperty("clientCertFile");
+  expect(tenants[1]!.connection).toMatchObject({
+    clientCertFile: join(directory, "conf/more/own-me-cert.pem"),
+    clientKeyFile: join(directory, "conf/more/own-me-key.pem"),
+  });
 });
 
 test.each([
@@ -89,6 +99,20 @@ test.each([
 
 test("a directory in the place of a file is refused", () => {
   expect(() => loadSettings({ env: { ...BASE, PROMETHEUS_CA_FILE: "." }, directory })).toThrow("it is a directory");
+});
+
+test("certificates that are no good are told with everything else, before anything is asked", () => {
+  write("ca.pem", "hello");
+  const authority = makeAuthority(directory, "site");
+  const files = {
+    PROMETHEUS_CA_FILE: "ca.pem",
+    PROMETHEUS_CLIENT_CERT_FILE: authority.issue("one").certFile,
+    PROMETHEUS_CLIENT_KEY_FILE: authority.issue("two").keyFile,
+  };
+  const load = (): unknown => loadSettings({ env: { ...BASE, ...files }, directory });
+  expect(load).toThrow(/2 settings are wrong; Prometheus was not asked and nothing was published/);
+  expect(load).toThrow(/PROMETHEUS_CA_FILE=.*holds no certificate in PEM form/);
+  expect(load).toThrow(/PROMETHEUS_CLIENT_KEY_FILE=.*holds another key than/);
 });
 
 test("--start outside gap mode is not passed over", () => {

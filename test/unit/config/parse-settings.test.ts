@@ -262,12 +262,66 @@ test("only one Authorization header can be sent", () => {
   );
 });
 
+describe("Amazon Managed Service for Prometheus", () => {
+  const WORKSPACE = "https://aps-workspaces.eu-west-1.amazonaws.com/workspaces/ws-1";
+
+  test.each([
+    [WORKSPACE, {}, "eu-west-1"],
+    ["https://vpce-0a1b-c2d3.aps-workspaces.us-gov-west-1.vpce.amazonaws.com/workspaces/ws-1", {}, "us-gov-west-1"],
+    ["https://aps-workspaces-fips.us-east-1.api.aws/workspaces/ws-1", {}, "us-east-1"],
+    ["https://aps-workspaces.cn-north-1.amazonaws.com.cn/workspaces/ws-1", {}, "cn-north-1"],
+    ["https://proxy.example.org/ws-1", { PROMETHEUS_SIGV4_REGION: "eu-north-1" }, "eu-north-1"],
+    [WORKSPACE, { PROMETHEUS_SIGV4_REGION: "eu-west-1" }, "eu-west-1"],
+    ["https://proxy.example.org/ws-1", {}, undefined],
+    ["https://aps-workspaces.eu-west-1.amazonaws.com.example.org", {}, undefined],
+    ["https://example.org/aps-workspaces.eu-west-1.amazonaws.com", {}, undefined],
+  ])("requests to %s with %j are signed for %s", (PROMETHEUS_SERVER, env, region) => {
+    expect(only({ PROMETHEUS_SERVER, ...env }).connection.sigv4Region).toBe(region);
+  });
+
+  test.each([
+    [{ PROMETHEUS_AUTH_HEADER: "Bearer x" }, "PROMETHEUS_AUTH_HEADER and an address of Amazon"],
+    [{ PROMETHEUS_TOKEN_FILE: "t" }, "PROMETHEUS_TOKEN_FILE and an address of Amazon"],
+    [{ PROMETHEUS_SIGV4_REGION: "us-east-1" }, "contradicts the region eu-west-1 in PROMETHEUS_SERVER"],
+    [{ PROMETHEUS_SIGV4_REGION: "Ireland" }, 'PROMETHEUS_SIGV4_REGION="Ireland": is not the code of an AWS region'],
+  ])("%j is refused", (env, said) => {
+    expect(refusal({ ...BASE, PROMETHEUS_SERVER: WORKSPACE, ...env }).message).toContain(said);
+  });
+
+  test("a tenant with a region of its own does not inherit the others' header", () => {
+    const file =
+      "tenants: [{name: a}, {name: b, NAMESPACE: m, PROMETHEUS_SERVER: https://p, PROMETHEUS_SIGV4_REGION: eu-west-1}]";
+    const { tenants } = parseSettings({ ...BASE, PROMETHEUS_AUTH_HEADER: "Bearer x" }, file);
+    expect(tenants[1]!.connection).toMatchObject({ sigv4Region: "eu-west-1" });
+    expect(tenants[1]!.connection).not.toHaveProperty("authHeader");
+  });
+});
+
+describe("Mimir's tenants", () => {
+  test.each(["grid-team", "a|b|c", "Team_1.(x)!*'"])("the id %s is sent", (PROMETHEUS_ORG_ID) => {
+    expect(only({ PROMETHEUS_ORG_ID }).connection.orgId).toBe(PROMETHEUS_ORG_ID);
+  });
+
+  test.each(["a b", "..", "a||b", "x".repeat(151), "é", "a/b"])("the id %s is refused", (PROMETHEUS_ORG_ID) => {
+    expect(refusal({ ...BASE, PROMETHEUS_ORG_ID }).message).toContain("PROMETHEUS_ORG_ID=");
+  });
+
+  test("have nothing in common but the address: the same namespace of both is not the same pods", () => {
+    const file = (second: string): string =>
+      `tenants: [{name: a, PROMETHEUS_ORG_ID: one}, {name: b, SUBMIT_HOST: other, PROMETHEUS_ORG_ID: ${second}}]`;
+    const { tenants } = parseSettings(BASE, file("two"));
+    expect(new Set(tenants.map(({ tenant }) => tenant.server)).size).toBe(2);
+    expect(() => parseSettings(BASE, file("one"))).toThrow("selects the same pods");
+  });
+});
+
 test.each([
   [{ SUMMARIZE_RECORDS: "False", SUBMIT_HOST: "host:6443/ns" }, 'SUBMIT_HOST="host:6443/ns": holds a port'],
   [{ BENCHMARK_VALUE: "2500" }, 'BENCHMARK_VALUE="2500": is more than any core reaches'],
   [{ ACCOUNTING_MODEL: "wallclock", PROCESSORS: "8" }, 'PROCESSORS="8": has no effect'],
   [{ VO_LABEL: "label_vo" }, 'VO_LABEL="label_vo": begins with label'],
   [{ PROMETHEUS_CA_FILE: "ca.pem" }, 'PROMETHEUS_CA_FILE="ca.pem": has no effect'],
+  [{ PROMETHEUS_CLIENT_CERT_FILE: "c.pem" }, 'PROMETHEUS_CLIENT_CERT_FILE="c.pem": has no effect'],
 ])("%j is allowed, with a warning", (env, warning) => {
   expect(only(env).settings.warnings).toEqual([expect.stringContaining(warning)]);
 });
