@@ -63,7 +63,7 @@ export class Containers {
 
   /**
    * Lists the containers and reads each, a few at a time, within the time of the run. One that cannot be read costs itself only,
-   * and counts as rejected; if there are some and none can be read, the failure that most of them met is that of the run.
+   * and counts as rejected; if nothing is read but failures, the one that most of them met is that of the run.
    */
   async readAll<T>(
     run: Run,
@@ -83,7 +83,7 @@ export class Containers {
       if (one.value !== undefined) byId.set(id, one.value);
     }
     const told = tell(failures, found.size);
-    if (told !== undefined && failures.length === found.size) return told;
+    if (told !== undefined && byId.size === 0) return told;
     const detail = told === undefined ? {} : { detail: told.detail };
     return { kind: "ok", byId, rejected, exitCode: list.exitCode, ...detail };
   }
@@ -108,11 +108,8 @@ export class Containers {
       if (result === DONE) return [item, readings.get(item) ?? late];
       return [item, { kind: "timeout", detail: "detail" in result ? result.detail : late.detail }];
     });
-    const failed = inOrder.filter(([id, { kind }]) => kind !== "ok" && begun.has(id)).map(([id]) => id);
-    this.#order.remember(
-      ids.filter((id) => !begun.has(id)),
-      failed,
-    );
+    const failed = new Set(inOrder.filter(([, { kind }]) => kind !== "ok").map(([id]) => id));
+    this.#order.remember(ids, begun, failed);
     return new Map(inOrder);
   }
 }

@@ -72,7 +72,11 @@ if [ "$key" = nsenter ]; then
   STAND_IN_TARGET=$target exec "$@"
 fi
 for file in "$home/out/$key.$target" "$home/out/$key"; do
-  if [ -f "$file" ]; then exec /bin/cat "$file"; fi
+  if [ -f "$file" ]; then
+    [ "$mode" = warn ] || exec /bin/cat "$file"
+    /bin/cat "$file"
+    exit "$argument"
+  fi
 done
 echo "Error: No such object: $target" >&2
 exit 1

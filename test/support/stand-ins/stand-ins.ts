@@ -32,7 +32,7 @@ export type StandInCommand =
   | "crictl-stats";
 
 /**
- * - `ok` prints what it should, `slow SECONDS` does so later
+ * - `ok` prints what it should, `slow SECONDS` does so later, `warn CODE` exits so after it
  * - `hang` never ends; `ignore-term` neither, and only KILL ends it
  * - `fail CODE` complains and exits so; `down` is docker without its daemon; `gone` is docker without this container
  * - `garbage` prints something else; `flood` prints without end
@@ -42,6 +42,7 @@ export type StandInMode =
   | "hang"
   | "ignore-term"
   | `slow ${number}`
+  | `warn ${number}`
   | `fail ${number}`
   | "down"
   | "gone"
