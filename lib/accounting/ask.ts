@@ -1,19 +1,22 @@
 import { GridmeterError } from "../errors.ts";
 import type { Fact, Monitoring, Row, UidPrefixes, Window } from "./ports.ts";
+import { SHARDS, Tiling, prefixesOf, shardsOf } from "./tiling.ts";
+import type { Size } from "./tiling.ts";
+import { showTime } from "./time.ts";
 
-/** Below this the asked range is not cut further by time but by uid. */
-const SMALLEST = 3600;
-const HEX = Array.from({ length: 16 }, (_, digit) => digit.toString(16));
+const HOUR = 3600;
+/** Queries for one fact of one piece, answered and refused: so many for each hour of it, and all shards of one hour. */
+const MOST_QUERIES = { anHour: SHARDS / 2, besides: 2 * SHARDS };
+/** A server that says it cannot answer now is asked for less so often before that is believed. */
+const MOST_UNAVAILABLE = 3;
 
 type Answer = Map<string, Row>;
 
-const tooLarge = (thrown: unknown): boolean =>
-  thrown instanceof GridmeterError && thrown.code === "prometheus_too_large";
-
-/** Whether of two rows of one uid, from two tiles or copies, the second replaces the first. `later`: its tile ends later. */
-function wins(fact: Fact, held: Row, next: Row, later: boolean): boolean {
+/** Whether of two rows of one uid, from two tiles, the later tile's replaces the earlier's. */
+function wins(fact: Fact, held: Row, next: Row): boolean {
   switch (fact) {
     case "end":
+    case "name":
     case "start":
     case "finished":
     case "cpu":
@@ -21,71 +24,103 @@ function wins(fact: Fact, held: Row, next: Row, later: boolean): boolean {
       return next.value > held.value || Number.isNaN(next.value);
     case "cores":
     case "memoryRequest":
-      // The request in force at the end: the later tile knows better; copies within one tile are merged by max.
-      return later || next.value > held.value || Number.isNaN(next.value);
+      // The request in force at the end: the later tile knows better.
+      return true;
     case "vo":
       // A label that changed: any fixed choice will do, as long as it does not depend on the tiles.
       return (next.text ?? "") > (held.text ?? "");
+    default:
+      return fact satisfies never;
   }
 }
 
-function merge(fact: Fact, into: Answer, rows: Iterable<Row>, later: boolean): void {
-  const fresh: Answer = new Map();
+function merge(fact: Fact, into: Answer, rows: Iterable<Row>): void {
   for (const row of rows) {
     const key = row.part === undefined ? row.uid : `${row.uid} ${row.part}`;
-    const held = fresh.get(key);
-    if (held === undefined || wins(fact, held, row, false)) fresh.set(key, row);
-  }
-  for (const [key, row] of fresh) {
     const held = into.get(key);
-    if (held === undefined || wins(fact, held, row, later)) into.set(key, row);
+    if (held === undefined || wins(fact, held, row)) into.set(key, row);
   }
 }
 
-/** Cuts a window in two contiguous tiles at a whole hour. */
-function halves(window: Window): readonly [Window, Window] {
-  const hours = Math.ceil((window.to - window.from) / SMALLEST);
-  const middle = window.from + Math.floor(hours / 2) * SMALLEST;
-  return [
-    { from: window.from, to: middle },
-    { from: middle, to: window.to },
-  ];
+type Tile = { readonly window: Window; readonly size: Size; readonly shards: number };
+
+/** The next tile from a place on: hours of all uids, or shards of the hour. */
+function tileAt(from: number, shard: number, to: number, size: Size): Tile {
+  const hours = Math.max(1, Math.ceil((to - from) / HOUR));
+  if (shard === 0 && size >= 1) {
+    const whole = Math.min(hours, size);
+    return { window: { from, to: Math.min(to, from + whole * HOUR) }, size: whole, shards: SHARDS };
+  }
+  const shards = shardsOf(Math.min(size, 1 / 2), shard);
+  return { window: { from, to: Math.min(to, from + HOUR) }, size: shards / SHARDS, shards };
 }
 
 /**
  * Asks a fact over a window. Where Prometheus refuses it, the *asked range* is tiled contiguously, down to an hour, then
  * by uid prefix, and the answers are merged by uid: latest end and start, latest request. The result is the same
- * whichever tiles were needed and in which order they were answered.
- * @throws whatever the monitoring throws; `prometheus_too_large` once even the smallest piece is refused
+ * whichever tiles were needed. Tiles are asked one after the other, in order of time, so that memory holds one of them.
+ * @param tiling what the server is known to answer; it learns
+ * @throws whatever the monitoring throws; `prometheus_too_large` or `prometheus_unavailable`, with the question, once even
+ * the smallest tile is refused or too many were needed
  */
-export async function ask(monitoring: Monitoring, fact: Fact, window: Window, prefixes?: UidPrefixes): Promise<Answer> {
+export async function ask(
+  monitoring: Monitoring,
+  fact: Fact,
+  window: Window,
+  tiling: Tiling = new Tiling(),
+): Promise<ReadonlyMap<string, Row>> {
   const answer: Answer = new Map();
-  try {
-    merge(fact, answer, await monitoring.facts(fact, window, prefixes), false);
-    return answer;
-  } catch (thrown) {
-    if (!tooLarge(thrown)) throw thrown;
-    const parts = smaller(window, prefixes);
-    if (parts.length === 0) throw thrown;
-    // Tiles in order of time, so that "later" means later whatever order they are answered in.
-    const answers = await Promise.all(parts.map((part) => ask(monitoring, fact, part.window, part.prefixes)));
-    answers.forEach((tile) => merge(fact, answer, tile.values(), true));
-    return answer;
+  const most = MOST_QUERIES.besides + Math.ceil((window.to - window.from) / HOUR) * MOST_QUERIES.anHour;
+  let { from } = window;
+  let shard = 0;
+  let inARow = 0;
+  let unavailable = 0;
+  let once = Infinity;
+  for (let queries = 1; ; queries += 1) {
+    const tile = tileAt(from, shard, window.to, Math.min(once, tiling.most(fact)));
+    const prefixes = tile.shards === SHARDS ? undefined : prefixesOf(shard, tile.shards);
+    try {
+      merge(fact, answer, await monitoring.facts(fact, tile.window, prefixes));
+    } catch (thrown) {
+      if (!isRefusal(thrown)) throw thrown;
+      inARow += 1;
+      if (thrown.code === "prometheus_unavailable") unavailable += 1;
+      const next = tiling.refused(fact, tile.size, inARow);
+      if (next === undefined || unavailable >= MOST_UNAVAILABLE || queries >= most)
+        throw givenUp(thrown, fact, tile.window, prefixes, queries);
+      once = next;
+      continue;
+    }
+    tiling.answered(fact, tile.size);
+    inARow = 0;
+    unavailable = 0;
+    once = Infinity;
+    shard = (shard + tile.shards) % SHARDS;
+    if (shard === 0) from = tile.window.to;
+    if (from >= window.to) return answer;
   }
 }
 
-type Part = { readonly window: Window; readonly prefixes?: UidPrefixes };
+function isRefusal(thrown: unknown): thrown is GridmeterError {
+  return (
+    thrown instanceof GridmeterError &&
+    (thrown.code === "prometheus_too_large" || thrown.code === "prometheus_unavailable")
+  );
+}
 
-function smaller(window: Window, prefixes?: UidPrefixes): readonly Part[] {
-  if (window.to - window.from > SMALLEST) {
-    return halves(window).map((half) => ({ window: half, ...(prefixes === undefined ? {} : { prefixes }) }));
-  }
-  const held = prefixes ?? HEX;
-  if (held.length > 1) {
-    const middle = Math.ceil(held.length / 2);
-    return [held.slice(0, middle), held.slice(middle)].map((half) => ({ window, prefixes: half }));
-  }
-  const [only = ""] = held;
-  // Two hexadecimal digits are 256 shards of one hour: an hour that is still refused will not be answered at all.
-  return only.length < 2 ? [{ window, prefixes: HEX.map((digit) => only + digit) }] : [];
+/** Which question was not answered, how small it was, and what the server said. */
+function givenUp(
+  refusal: GridmeterError,
+  fact: Fact,
+  { from, to }: Window,
+  prefixes: UidPrefixes | undefined,
+  queries: number,
+): GridmeterError {
+  const pods = prefixes === undefined ? "" : ` of the pods whose uid begins with ${prefixes.join(" or ")}`;
+  const times = queries === 1 ? "" : `, after ${queries} queries for parts of ${fact}`;
+  return new GridmeterError(
+    refusal.code,
+    `Given up on ${fact}${pods} from ${showTime(from)} to ${showTime(to)}${times}. ${refusal.message}`,
+    { cause: refusal },
+  );
 }

@@ -1,23 +1,37 @@
-import { askCpu, askMemory, askPods } from "./pods.ts";
-import type { PieceOfPods } from "./pods.ts";
 import type { Observation } from "./observation.ts";
+import { askCpu, askMemory, askPods } from "./pods.ts";
+import type { FinishedPod, Unfinished } from "./pods.ts";
 import type { Monitoring, Window } from "./ports.ts";
 import { isIndividual } from "./records.ts";
 import type { Tenant } from "./tenant.ts";
+import type { Tiling } from "./tiling.ts";
 import { endOfDay, startOf } from "./time.ts";
 import { toDays } from "./usage.ts";
 import type { DayOfJobs, Details } from "./usage.ts";
 
-/** Whether nothing at all was seen of the tenant's pods. */
-export const isEmpty = (pods: PieceOfPods): boolean =>
-  pods.finished.length === 0 && pods.unfinished.noEnd.size === 0 && pods.unfinished.notFinished.size === 0;
+/** What a piece brought: pods up to `to`, and its days. The pods themselves are gone: memory holds few pieces of them. */
+export type CountedPiece = {
+  readonly to: number;
+  readonly unfinished: Unfinished;
+  /** how many finished pods were seen, those of other days included */
+  readonly finished: number;
+  readonly days: readonly DayOfJobs[];
+};
 
-/** What a piece brought: pods up to `to`, and its days. */
-export type CountedPiece = { readonly to: number; readonly pods: PieceOfPods; readonly days: readonly DayOfJobs[] };
+/** Whether nothing at all was seen of the tenant's pods. */
+export const isEmpty = ({ finished, unfinished }: CountedPiece): boolean =>
+  finished === 0 && unfinished.noEnd.size === 0 && unfinished.notFinished.size === 0;
+
+/** Whether there are jobs, and all of them are the tenant's own VO's. */
+export const isWithoutVo = ({ days }: CountedPiece): boolean => {
+  const groups = days.flatMap((day) => day.usage.groups);
+  return groups.length > 0 && groups.every((group) => group.vo === null);
+};
 
 /**
  * Counts consecutive days of one month together. Looks past the last day until it is settled.
  * @param observed how the days were watched; @param seen all signs of monitoring
+ * @param tiling what the server is known to answer at once; it learns
  */
 export async function countPiece(
   tenant: Tenant,
@@ -25,33 +39,57 @@ export async function countPiece(
   days: readonly [string, ...string[]],
   observed: ReadonlyMap<string, Observation>,
   seen: readonly number[],
+  tiling: Tiling,
 ): Promise<CountedPiece> {
   const watched = days.flatMap((day) => observed.get(day) ?? []);
   const from = startOf(days[0]);
   const to = Math.max(...watched.map((day) => day.until));
   const lastSeen = seen.findLast((cell) => cell <= to);
-  const pods = await askPods(monitoring, { from, to }, { lastSeen, withVo: tenant.selection.voLabel !== undefined });
-  const options = {
-    defaultMilliCores: tenant.defaultMilliCores,
-    gapsOf: (day: string) => [...(observed.get(day)?.gaps ?? [])],
-  };
+  const withNames = isIndividual(tenant);
+  const withVo = tenant.selection.voLabel !== undefined;
+  const { finished, unfinished } = await askPods(monitoring, { from, to }, { lastSeen, withVo, withNames, tiling });
   const last = endOfDay(days.at(-1) ?? days[0]);
-  const mine = pods.finished.filter((pod) => pod.end >= from && pod.end < last);
+  const mine = finished.filter((pod) => pod.end >= from && pod.end < last);
   // A restarted container's counter ends long before its pod, so what was measured is asked from the earliest start on.
-  const measured = { from: Math.min(from, ...mine.map((pod) => pod.start ?? pod.end)), to };
-  const details = await askDetails(tenant, monitoring, measured, mine.length > 0);
-  return { to, pods, days: toDays(pods.finished, days, { ...options, details }) };
+  const measured = { from: Math.min(from, earliest(mine)), to };
+  const details = mine.length === 0 ? noDetails(tenant) : await askDetails(tenant, monitoring, measured, tiling);
+  return {
+    to,
+    unfinished,
+    finished: finished.length,
+    days: toDays(mine, days, {
+      defaultMilliCores: tenant.defaultMilliCores,
+      gapsOf: (day) => [...(observed.get(day)?.gaps ?? [])],
+      details,
+      withJobs: isIndividual(tenant),
+    }),
+  };
+}
+
+/** Not with a spread into Math.min: a stack has no room for a hundred thousand arguments. */
+function earliest(pods: readonly FinishedPod[]): number {
+  return pods.reduce((least, { start, end }) => Math.min(least, start ?? end), Infinity);
+}
+
+function noDetails(tenant: Tenant): Details {
+  const none = new Map<string, number>();
+  return {
+    ...(tenant.model === "wallclock" ? { cpu: none } : {}),
+    ...(isIndividual(tenant) ? { memoryRequest: none, memoryUsed: none } : {}),
+  };
 }
 
 /** Asks only what the model and the format need. */
-async function askDetails(tenant: Tenant, monitoring: Monitoring, window: Window, any: boolean): Promise<Details> {
-  const none = new Map<string, number>();
-  const wallclock = tenant.model === "wallclock";
-  const single = isIndividual(tenant);
+async function askDetails(tenant: Tenant, monitoring: Monitoring, window: Window, tiling: Tiling): Promise<Details> {
+  const none = noDetails(tenant);
   const [cpu, memoryRequest, memoryUsed] = await Promise.all([
-    wallclock && any ? askCpu(monitoring, window.from, window.to) : none,
-    single && any ? askMemory(monitoring, "memoryRequest", window) : none,
-    single && any ? askMemory(monitoring, "memoryUsed", window) : none,
+    none.cpu === undefined ? undefined : askCpu(monitoring, window.from, window.to, tiling),
+    none.memoryRequest === undefined ? undefined : askMemory(monitoring, "memoryRequest", window, tiling),
+    none.memoryUsed === undefined ? undefined : askMemory(monitoring, "memoryUsed", window, tiling),
   ]);
-  return { ...(wallclock ? { cpu } : {}), ...(single ? { memoryRequest, memoryUsed } : {}) };
+  return {
+    ...(cpu === undefined ? {} : { cpu }),
+    ...(memoryRequest === undefined ? {} : { memoryRequest }),
+    ...(memoryUsed === undefined ? {} : { memoryUsed }),
+  };
 }

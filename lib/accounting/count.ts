@@ -1,6 +1,6 @@
 import pLimit from "p-limit";
 import { GridmeterError, errorText } from "../errors.ts";
-import { countPiece, isEmpty } from "./count-piece.ts";
+import { countPiece, isEmpty, isWithoutVo } from "./count-piece.ts";
 import { lookAhead, pieces, planMonth, watchWindow } from "./count-plan.ts";
 import type { MonthPlan, PlanOptions } from "./count-plan.ts";
 import type { Ledger } from "./ledger.ts";
@@ -11,6 +11,7 @@ import type { Monitoring } from "./ports.ts";
 import type { Held, Scratch } from "./scratch.ts";
 import { checkNamespace, checkVoLabel } from "./sanity.ts";
 import type { Tenant } from "./tenant.ts";
+import { Tiling } from "./tiling.ts";
 import type { DayOfJobs, DayUsage, Job } from "./usage.ts";
 
 /** Pieces in flight at once per tenant; memory depends on the largest pieces, not on the month. */
@@ -144,6 +145,7 @@ export async function countTenant(
   let interrupted = false;
   let started = false;
   const limit = pLimit(PIECES_AT_ONCE);
+  const tiling = new Tiling();
   options.progress?.(0, work.length);
   await Promise.all(
     work.map(({ month, days }) =>
@@ -156,13 +158,9 @@ export async function countTenant(
         }
         started = true;
         try {
-          const piece = await countPiece(tenant, ports.monitoring, days, month.observed, seen);
-          if (isEmpty(piece.pods)) await namespaceKnown();
-          if (
-            piece.days.some((day) => day.jobs.length > 0) &&
-            piece.days.every((day) => day.jobs.every((job) => job.vo === null))
-          )
-            await voLabelKnown();
+          const piece = await countPiece(tenant, ports.monitoring, days, month.observed, seen, tiling);
+          if (isEmpty(piece)) await namespaceKnown();
+          if (isWithoutVo(piece)) await voLabelKnown();
           const taken: DayOfJobs[] = [];
           for (const day of piece.days) taken.push(await settleDay(day, month, ports.ledger));
           await options.scratch?.save(
@@ -172,8 +170,8 @@ export async function countTenant(
             (day) => month.observed.get(day)?.settled === true,
           );
           // Only the piece that looks furthest knows which pods are still open; earlier ones may have finished since.
-          if (piece.to > latest.to) latest = { to: piece.to, notFinished: piece.pods.unfinished.notFinished };
-          for (const uid of piece.pods.unfinished.noEnd) noEnd.add(uid);
+          if (piece.to > latest.to) latest = { to: piece.to, notFinished: piece.unfinished.notFinished };
+          for (const uid of piece.unfinished.noEnd) noEnd.add(uid);
         } catch (error) {
           month.error ??= error;
         }

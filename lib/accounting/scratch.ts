@@ -75,7 +75,7 @@ export class Scratch {
   }
 
   async save(tenant: Tenant, month: string, piece: CountedPiece, settled: (day: string) => boolean): Promise<void> {
-    const { unfinished } = piece.pods;
+    const { unfinished } = piece;
     const body: z.infer<typeof heldPiece> = {
       to: piece.to,
       days: piece.days.map(({ usage, jobs }) => ({ usage, jobs: [...jobs], settled: settled(usage.day) })),

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { FinishedPod } from "./pods.ts";
-import { dayOf } from "./time.ts";
+import { DAY, startOf } from "./time.ts";
 
 /** Why a finished pod of the day is not counted. */
 export const LEFT_OUT = ["no_cpu_request", "negative_duration", "no_start"] as const;
@@ -115,6 +115,29 @@ export function mergeGroups(groups: Iterable<UsageGroup>): UsageGroup[] {
   return [...merged].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, group]) => group);
 }
 
+/** Jobs added up one by one, without keeping them: there may be ten thousand a day, and few sizes among them. */
+class DaySum {
+  readonly leftOut = { no_cpu_request: 0, negative_duration: 0, no_start: 0 };
+  readonly jobs: Job[] = [];
+  readonly #groups = new Map<string, UsageGroup>();
+  readonly #cpuAsked: boolean;
+
+  constructor(cpuAsked: boolean) {
+    this.#cpuAsked = cpuAsked;
+  }
+
+  add(job: Job): void {
+    const key = `${job.milliCores} ${job.vo ?? ""} ${job.vo === null}`;
+    const held = this.#groups.get(key);
+    const group = groupOf(job, this.#cpuAsked);
+    this.#groups.set(key, held === undefined ? group : addGroups(held, group));
+  }
+
+  groups(): UsageGroup[] {
+    return mergeGroups(this.#groups.values());
+  }
+}
+
 function groupOf(job: Job, cpuAsked: boolean): UsageGroup {
   const wallSeconds = job.end - job.start;
   const milliCoreSeconds = wallSeconds * job.milliCores;
@@ -142,6 +165,7 @@ export type DayOfJobs = { readonly usage: DayUsage; readonly jobs: readonly Job[
  * @param days the days wanted; pods of other days are passed over
  * @param gapsOf gaps of monitoring to note with a day
  * @param options.details what was asked beyond the count
+ * @param options.withJobs whether the single jobs are wanted too (default); a month of them is what would fill the memory
  */
 export function toDays(
   pods: readonly FinishedPod[],
@@ -150,26 +174,26 @@ export function toDays(
     readonly defaultMilliCores: number | undefined;
     readonly gapsOf: (day: string) => DayUsage["gaps"];
     readonly details?: Details;
+    readonly withJobs?: boolean;
   },
 ): readonly DayOfJobs[] {
-  const byDay = new Map<string, { jobs: Job[]; leftOut: Record<LeftOut, number> }>();
-  for (const day of days)
-    byDay.set(day, { jobs: [], leftOut: { no_cpu_request: 0, negative_duration: 0, no_start: 0 } });
+  const { defaultMilliCores, gapsOf, details, withJobs = true } = options;
+  const cpuAsked = details?.cpu !== undefined;
+  const byDay = new Map(days.map((day): [number, DaySum] => [startOf(day) / DAY, new DaySum(cpuAsked)]));
   for (const pod of pods) {
-    const held = byDay.get(dayOf(pod.end));
-    if (held === undefined) continue;
-    const job = toJob(pod, options.defaultMilliCores, options.details);
-    if (typeof job === "string") held.leftOut[job] += 1;
-    else held.jobs.push(job);
+    const sum = byDay.get(Math.floor(pod.end / DAY));
+    if (sum === undefined) continue;
+    const job = toJob(pod, defaultMilliCores, details);
+    if (typeof job === "string") {
+      sum.leftOut[job] += 1;
+      continue;
+    }
+    sum.add(job);
+    if (withJobs) sum.jobs.push(job);
   }
-  return [...byDay].map(([day, { jobs, leftOut }]) => ({
-    usage: {
-      day,
-      groups: mergeGroups(jobs.map((job) => groupOf(job, options.details?.cpu !== undefined))),
-      leftOut,
-      gaps: options.gapsOf(day),
-      cpuAsked: options.details?.cpu !== undefined,
-    },
-    jobs,
-  }));
+  return [...byDay.values()].map((sum, index) => {
+    const day = days[index] ?? "";
+    const usage = { day, groups: sum.groups(), leftOut: sum.leftOut, gaps: gapsOf(day), cpuAsked };
+    return { usage, jobs: sum.jobs };
+  });
 }

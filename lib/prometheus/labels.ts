@@ -31,18 +31,31 @@ export function podLabels({ labelPrefix }: Selection): PodLabels {
 export function podSelectors(
   metric: string,
   selection: Selection,
-  prefixes: UidPrefixes | undefined,
+  uids: UidPattern | undefined,
   extra: readonly string[] = [],
 ): readonly string[] {
   const { labelPrefix, namespace, matchers } = selection;
   const common = [`${podLabels(selection).namespace}=${quote(namespace)}`, ...matchers, ...extra];
-  if (prefixes === undefined) return [selector(metric, common)];
-  const wanted = quote(`${anyOf(prefixes)}.*`);
+  if (uids === undefined) return [selector(metric, common)];
+  const wanted = quote(uids.pattern);
   if (labelPrefix === "") return [selector(metric, [...common, `uid=~${wanted}`])];
   return [
     selector(metric, [...common, `${labelPrefix}uid=~${wanted}`]),
     selector(metric, [...common, `${labelPrefix}uid=""`, `uid=~${wanted}`]),
   ];
+}
+
+/** A regular expression for the uids asked for. */
+export type UidPattern = { readonly pattern: string };
+
+/** The uids with one of these beginnings; all of them if undefined. */
+export function startingWith(prefixes: UidPrefixes | undefined): UidPattern | undefined {
+  return prefixes === undefined ? undefined : { pattern: `${anyOf(prefixes)}.*` };
+}
+
+/** These uids only. Without any sign around them Prometheus looks them up one by one, instead of trying every uid it has. */
+export function oneOf(uids: readonly string[]): UidPattern {
+  return { pattern: alternatives(uids) };
 }
 
 /** Puts the uid where `PodLabels.uid` says: the prefixed label where it is filled, else the plain one. */
@@ -89,5 +102,9 @@ function idPattern(prefixes: UidPrefixes): string {
 }
 
 function anyOf(prefixes: UidPrefixes): string {
-  return `(?:${prefixes.map((prefix) => prefix.replace(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`)).join("|")})`;
+  return `(?:${alternatives(prefixes)})`;
+}
+
+function alternatives(texts: readonly string[]): string {
+  return texts.map((text) => text.replace(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`)).join("|");
 }

@@ -1,10 +1,17 @@
-import type { Fact, Monitoring, Window } from "../accounting/ports.ts";
+import type { Fact, Monitoring, UidPrefixes, Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
 import type { Client } from "./connection.ts";
 import { evidenceOf, evidenceQuery, findSeen } from "./evidence.ts";
 import { findNamespaces, glanceQuery, namespacesQuery } from "./namespaces.ts";
-import { factQuery, voLabelQuery } from "./queries.ts";
-import { rowsOf } from "./rows.ts";
+import { oneOf, startingWith } from "./labels.ts";
+import { factQuery, failedQuery, voLabelQuery } from "./queries.ts";
+import { rowTaker } from "./rows.ts";
+import type { Rows } from "./rows.ts";
+
+/** Pods named one by one in a query: more would make a request that some proxy refuses. */
+const NAMED_AT_ONCE = 1000;
+/** Where more than this share of the pods did not succeed, all are asked for failures rather than each by name. */
+const MOST_BY_NAME = 0.25;
 
 /**
  * The monitoring of one tenant over a Prometheus HTTP API. Values are handed on as they are: NaN and infinities are the
@@ -14,7 +21,9 @@ export function createMonitoring(client: Client, selection: Selection): Monitori
   return {
     facts: async (fact, window, prefixes) => {
       const query = factQuery(fact, selection, window, prefixes);
-      return rowsOf(fact, selection, await client.instant(query, window.to));
+      const rows = await client.gather(query, window.to, (): Rows => new Map(), rowTaker(fact, selection));
+      if (fact === "finished") await addFailed(client, selection, window, prefixes, rows);
+      return [...rows.values()];
     },
     seen: (window) => findSeen(client, selection, window),
     namespaces: (window) => findNamespaces(client, selection, window),
@@ -25,7 +34,44 @@ export function createMonitoring(client: Client, selection: Selection): Monitori
   };
 }
 
-const FACTS: readonly Fact[] = ["end", "start", "finished", "cores", "vo", "cpu", "memoryRequest", "memoryUsed"];
+/** Puts those that failed among the pods that did not succeed. */
+async function addFailed(
+  client: Client,
+  selection: Selection,
+  window: Window,
+  prefixes: UidPrefixes | undefined,
+  rows: Rows,
+): Promise<void> {
+  const open = [...rows.values()].filter(({ value }) => value < 1).map(({ uid }) => uid);
+  if (open.length === 0) return;
+  const asked =
+    open.length > NAMED_AT_ONCE && open.length > rows.size * MOST_BY_NAME
+      ? [startingWith(prefixes)]
+      : chunks(open, NAMED_AT_ONCE).map(oneOf);
+  const take = rowTaker("finished", selection);
+  for (const uids of asked) {
+    const failed = await client.instant(failedQuery(selection, window, uids), window.to);
+    for (const sample of failed) take(rows, sample);
+  }
+}
+
+function chunks(texts: readonly string[], size: number): readonly (readonly string[])[] {
+  return Array.from({ length: Math.ceil(texts.length / size) }, (_, index) =>
+    texts.slice(index * size, (index + 1) * size),
+  );
+}
+
+const FACTS: readonly Fact[] = [
+  "end",
+  "name",
+  "start",
+  "finished",
+  "cores",
+  "vo",
+  "cpu",
+  "memoryRequest",
+  "memoryUsed",
+];
 
 /** The PromQL texts that a run may send about one tenant and window, each with what it asks for (for `gridmeter plan`). */
 export function queriesFor(
@@ -39,5 +85,6 @@ export function queriesFor(
     { asks: "namespaces", query: glanceQuery(selection) },
     ...(selection.voLabel === undefined ? [] : [{ asks: "voLabelSeen", query: voLabelQuery(selection, window) }]),
     ...facts.map((fact) => ({ asks: fact, query: factQuery(fact, selection, window) })),
+    { asks: "finished", query: failedQuery(selection, window, undefined) },
   ];
 }

@@ -1,67 +1,65 @@
 import type { Fact, UidPrefixes, Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
 import { GridmeterError } from "../errors.ts";
-import { containerSelectors, podLabels, podSelectors, withUid } from "./labels.ts";
+import { containerSelectors, podLabels, podSelectors, startingWith, withUid } from "./labels.ts";
+import type { UidPattern } from "./labels.ts";
 import { overTime } from "./promql.ts";
 
 /**
  * The PromQL of one fact, to be evaluated at `window.to`. Copies of a series (replicas, nodes, instances, stacks) are
  * first merged by max. Only max_over_time and last_over_time are used, so that overlapping windows and both ways to close
- * a range (Prometheus 2 and 3) give one answer.
+ * a range (Prometheus 2 and 3) give one answer. The answer has no label but those that its reader needs: the namespace is
+ * one and the same, and names of pods are half of an answer.
+ * `finished` is only the half that asks for successes; see `failedQuery`.
  * Throws `config_invalid` for `vo` without a VO label and for a label that is no Prometheus label name.
  */
 export function factQuery(fact: Fact, selection: Selection, window: Window, prefixes?: UidPrefixes): string {
   const seconds = window.to - window.from;
   const labels = podLabels(selection);
-  const pod = [labels.namespace, labels.pod, labels.uid];
-
-  const merged = (
-    fn: "max_over_time" | "last_over_time",
-    metric: string,
-    extra: readonly string[],
-    by: readonly string[],
-  ): string => {
-    const series = overTime(fn, podSelectors(metric, selection, prefixes, extra), seconds);
-    return `max by (${by.join(",")}) (${withUid(series, selection)})`;
-  };
+  const uid = [labels.uid];
+  const merged = (metric: string, extra: readonly string[], by: readonly string[], fn?: "last_over_time"): string =>
+    mergedBy(by, metric, selection, seconds, startingWith(prefixes), extra, fn);
 
   switch (fact) {
     case "end":
-      return merged("max_over_time", "kube_pod_completion_time", [], pod);
+      return merged("kube_pod_completion_time", [], uid);
+    case "name":
+      return merged("kube_pod_completion_time", [], [labels.pod, ...uid]);
     case "start":
-      return merged("max_over_time", "kube_pod_start_time", [], pod);
+      return merged("kube_pod_start_time", [], uid);
     case "finished":
-      // kube-state-metrics writes all five phases of a pod, 0 or 1, so a running pod has rows with 0.
-      return merged("max_over_time", "kube_pod_status_phase", [`phase=~"Succeeded|Failed"`], pod);
+      return merged("kube_pod_status_phase", [`phase="Succeeded"`], uid);
     case "cores":
       return requests("cpu");
     case "memoryRequest":
       return requests("memory");
     case "vo":
-      return merged("last_over_time", "kube_pod_labels", [`${voLabel(selection)}!=""`], [...pod, voLabel(selection)]);
+      return merged("kube_pod_labels", [`${voLabel(selection)}!=""`], [...uid, voLabel(selection)], "last_over_time");
     case "cpu":
       // Old cAdvisors write one series a CPU; newer ones write `cpu="total"` alone.
-      return `sum by (${found("pod")},id) (${measured("container_cpu_usage_seconds_total", [found("pod"), "id", "cpu"])})`;
-    case "memoryUsed":
-      return measured("container_memory_working_set_bytes", [found("pod"), found("container"), "id"]);
+      return `sum by (id) (${measured("container_cpu_usage_seconds_total", ["id", "cpu"])})`;
+    case "memoryUsed": {
+      // With a prefix, the label may stand in both places: both are kept, and the reader takes the filled one.
+      const container = selection.labelPrefix === "" ? [] : [labels.container];
+      return measured("container_memory_working_set_bytes", [...container, "container", "id"]);
+    }
     default:
       return fact satisfies never;
   }
 
   /** Sum over containers; a native sidecar is an init container that always restarts. Ordinary init containers do not add. */
   function requests(resource: "cpu" | "memory"): string {
-    const by = [...pod, labels.container];
+    const by = [...uid, labels.container];
     const containers = inForce("kube_pod_container_resource_requests");
     const initial = inForce("kube_pod_init_container_resource_requests");
-    const always = [`restart_policy="Always"`];
-    const sidecars = merged("last_over_time", "kube_pod_init_container_info", always, by);
-    return `sum by (${pod.join(",")}) (${containers} or (${initial} and on (${by.join(",")}) ${sidecars}))`;
+    const sidecars = merged("kube_pod_init_container_info", [`restart_policy="Always"`], by, "last_over_time");
+    return `sum by (${uid.join(",")}) (${containers} or (${initial} and on (${by.join(",")}) ${sidecars}))`;
 
     // The copy without a node is from before scheduling: it ends there, and would keep a request that was lowered since.
     function inForce(metric: string): string {
       const node = `${selection.labelPrefix}node`;
       const [scheduled, before] = [`${node}!=""`, `${node}=""`].map((matcher) =>
-        merged("last_over_time", metric, [`resource="${resource}"`, matcher], by),
+        merged(metric, [`resource="${resource}"`, matcher], by, "last_over_time"),
       );
       return `(${scheduled ?? ""} or ${before ?? ""})`;
     }
@@ -71,11 +69,29 @@ export function factQuery(fact: Fact, selection: Selection, window: Window, pref
     const series = overTime("max_over_time", containerSelectors(metric, selection, prefixes), seconds);
     return `max by (${by.join(",")}) (${series})`;
   }
+}
 
-  /** With a prefix, a label of cAdvisor may stand in both places: both are kept, and the reader takes the filled one. */
-  function found(label: "pod" | "container"): string {
-    return selection.labelPrefix === "" ? label : `${selection.labelPrefix}${label},${label}`;
-  }
+/**
+ * The other half of `finished`: of these pods, those that failed. kube-state-metrics writes all phases of a pod, 0 or 1, so
+ * a pod that ran on has a row with 0 in the first half. Most pods succeed: asking for their failures too would double what
+ * Prometheus must read.
+ */
+export function failedQuery(selection: Selection, window: Window, uids: UidPattern | undefined): string {
+  const { uid } = podLabels(selection);
+  return mergedBy([uid], "kube_pod_status_phase", selection, window.to - window.from, uids, [`phase="Failed"`]);
+}
+
+function mergedBy(
+  by: readonly string[],
+  metric: string,
+  selection: Selection,
+  seconds: number,
+  uids: UidPattern | undefined,
+  extra: readonly string[],
+  fn: "max_over_time" | "last_over_time" = "max_over_time",
+): string {
+  const series = overTime(fn, podSelectors(metric, selection, uids, extra), seconds);
+  return `max by (${by.join(",")}) (${withUid(series, selection)})`;
 }
 
 /** The label that names the VO. Throws `config_invalid` where none is set or it cannot be a label. */

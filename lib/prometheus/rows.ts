@@ -19,69 +19,81 @@ export function uidOfId(id: string): string | undefined {
   return systemd === undefined ? segment.slice("pod".length) : systemd.replaceAll("_", "-");
 }
 
-/** The samples of `factQuery(fact)` as rows, one a uid (`cpu` and `memoryUsed`: one a uid and part). */
-export function rowsOf(fact: Fact, selection: Selection, samples: readonly Sample[]): readonly Row[] {
+/** Rows by uid and part. */
+export type Rows = Map<string, Row>;
+
+/**
+ * Takes samples of `factQuery(fact)` one by one into rows, one a uid (`cpu` and `memoryUsed`: one a uid and part). Of
+ * copies the greatest stays, and NaN wins, so that the caller sees it.
+ * The function throws `prometheus_bad_answer` for a pod without a uid.
+ */
+export function rowTaker(fact: Fact, selection: Selection): (into: Rows, sample: Sample) => void {
+  const { uid: uidLabel, pod } = podLabels(selection);
   switch (fact) {
     case "cpu":
-      return merge(samples.flatMap((sample) => measuredRow(sample, selection, sample.labels["id"] ?? "")));
+      return (into, { labels, value }) => {
+        const part = labels["id"] ?? "";
+        const uid = uidOfId(part);
+        if (uid !== undefined) keep(into, `${uid} ${part}`, { uid, value, part });
+      };
     case "memoryUsed":
-      // A restarted container has several ids: its maximum counts once, and the reader adds the containers up.
-      return merge(samples.flatMap((sample) => measuredRow(sample, selection, filled(sample, selection, "container"))));
-    case "vo":
-      return voRows(samples, selection);
+      return (into, { labels, value }) => {
+        const uid = uidOfId(labels["id"] ?? "");
+        // A restarted container has several ids: its maximum counts once, and the reader adds the containers up.
+        const part = filled(labels, selection, "container");
+        if (uid !== undefined) keep(into, `${uid} ${part}`, { uid, value, part });
+      };
+    case "vo": {
+      const label = voLabel(selection);
+      return (into, { labels }) => {
+        const uid = checked(labels[uidLabel], selection);
+        const text = labels[label] ?? "";
+        // A pod that was relabelled while it ran has the greatest text: a rule that does not depend on the pieces asked for.
+        if (text > (into.get(uid)?.text ?? "")) into.set(uid, { uid, value: 1, text });
+      };
+    }
+    case "name":
+      return (into, { labels, value }) => {
+        const uid = checked(labels[uidLabel], selection);
+        keep(into, uid, { uid, value, text: labels[pod] ?? "" });
+      };
     case "end":
     case "start":
     case "finished":
     case "cores":
     case "memoryRequest":
-      return merge(samples.map((sample) => podRow(sample, selection)));
+      return (into, { labels, value }) => {
+        const uid = checked(labels[uidLabel], selection);
+        keep(into, uid, { uid, value });
+      };
     default:
       return fact satisfies never;
   }
 }
 
-function podRow(sample: Sample, selection: Selection): Row {
-  const labels = podLabels(selection);
-  const uid = sample.labels[labels.uid] ?? "";
-  const pod = sample.labels[labels.pod] ?? "";
-  if (uid !== "") return { uid, pod, value: sample.value };
+/** The samples of `factQuery(fact)` as rows. */
+export function rowsOf(fact: Fact, selection: Selection, samples: readonly Sample[]): readonly Row[] {
+  const rows: Rows = new Map();
+  const take = rowTaker(fact, selection);
+  for (const sample of samples) take(rows, sample);
+  return [...rows.values()];
+}
+
+function checked(uid: string | undefined, { namespace }: Selection): string {
+  if (uid !== undefined && uid !== "") return uid;
   throw new GridmeterError(
     "prometheus_bad_answer",
-    `The pod "${pod}" in namespace "${selection.namespace}" has no uid label, so its jobs cannot be told apart. ` +
+    `Pods in namespace "${namespace}" have no uid label, so their jobs cannot be told apart. ` +
       "Nothing was published. Use kube-state-metrics 2 or later and do not drop its uid label.",
   );
 }
 
-/** A cAdvisor row; none for what is not in a pod. */
-function measuredRow(sample: Sample, selection: Selection, part: string): Row[] {
-  const uid = uidOfId(sample.labels["id"] ?? "");
-  return uid === undefined ? [] : [{ uid, pod: filled(sample, selection, "pod"), value: sample.value, part }];
+function filled(labels: Sample["labels"], { labelPrefix }: Selection, label: "container"): string {
+  const prefixed = labels[`${labelPrefix}${label}`] ?? "";
+  return prefixed === "" ? (labels[label] ?? "") : prefixed;
 }
 
-function filled(sample: Sample, { labelPrefix }: Selection, label: "pod" | "container"): string {
-  const prefixed = sample.labels[`${labelPrefix}${label}`] ?? "";
-  return prefixed === "" ? (sample.labels[label] ?? "") : prefixed;
-}
-
-/** One row a uid and part, the greatest. NaN wins, so that the caller sees it. */
-function merge(rows: readonly Row[]): readonly Row[] {
-  const kept = new Map<string, Row>();
-  for (const row of rows) {
-    const key = `${row.uid}\n${row.part ?? ""}`;
-    const known = kept.get(key);
-    if (known === undefined || row.value > known.value || Number.isNaN(row.value)) kept.set(key, row);
-  }
-  return [...kept.values()];
-}
-
-/** A pod that was relabelled while it ran has the greatest text: a rule that does not depend on the pieces asked for. */
-function voRows(samples: readonly Sample[], selection: Selection): readonly Row[] {
-  const label = voLabel(selection);
-  const kept = new Map<string, Row>();
-  for (const sample of samples) {
-    const text = sample.labels[label] ?? "";
-    const row = { ...podRow(sample, selection), value: 1, text };
-    if (text > (kept.get(row.uid)?.text ?? "")) kept.set(row.uid, row);
-  }
-  return [...kept.values()];
+function keep(into: Rows, key: string, row: Row): void {
+  const known = into.get(key);
+  if (known === undefined || row.value > known.value || Number.isNaN(row.value)) into.set(key, row);
 }

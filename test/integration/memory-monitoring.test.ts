@@ -10,7 +10,7 @@ import { MemoryMonitoring } from "../support/memory-monitoring.ts";
 import type { PrometheusServer } from "../support/prometheus-server.ts";
 import { serveSeries } from "../support/serve-series.ts";
 
-const FACTS: readonly Fact[] = ["end", "start", "finished", "cores", "vo", "cpu", "memoryRequest", "memoryUsed"];
+const FACTS: readonly Fact[] = ["end", "name", "start", "finished", "cores", "vo", "cpu", "memoryRequest", "memoryUsed"];
 const DAY = 86_400;
 
 // Two minutes between scrapes halve the import; the semantics under test are the same.

@@ -235,7 +235,7 @@ function sorted(rows: readonly Row[]): readonly Row[] {
 }
 
 function row(n: number, value: number): Row {
-  return { uid: uid(n), pod: `pod-${n}`, value };
+  return { uid: uid(n), value };
 }
 
 describe("facts about pods", () => {
@@ -248,6 +248,7 @@ describe("facts about pods", () => {
     expect(await facts("cores", "copies")).toEqual([row(2, 2)]);
     expect(await facts("end", "copies")).toEqual([row(2, T0 + 5100)]);
     expect(await facts("start", "copies")).toEqual([row(2, T0 + 100)]);
+    expect(await facts("name", "copies")).toEqual([{ ...row(2, T0 + 5100), text: "pod-2" }]);
   });
 
   it("adds native sidecars, and no ordinary init containers", async () => {
@@ -313,11 +314,11 @@ describe("facts about pods", () => {
 describe("facts from cAdvisor", () => {
   it("adds a restarted container, and neither pause nor pod-level copies; both cgroup drivers; old series a CPU", async () => {
     const parts = await facts("cpu", "cadvisor");
-    const values = parts.map((part) => [part.uid, part.pod, part.part?.split("/").at(-1), part.value]);
+    const values = parts.map((part) => [part.uid, part.part?.split("/").at(-1), part.value]);
     expect(values).toEqual([
-      [uid(50), "pod-50", "first", 40],
-      [uid(50), "pod-50", "second", 60],
-      [uid(51), "pod-51", "cri-containerd-aa.scope", 14],
+      [uid(50), "first", 40],
+      [uid(50), "second", 60],
+      [uid(51), "cri-containerd-aa.scope", 14],
     ]);
   });
 
@@ -339,7 +340,7 @@ describe("facts from cAdvisor", () => {
 
   it("finds usage under prefixed and plain labels", async () => {
     const parts = await facts("cpu", "renamed", { labelPrefix: "exported_" });
-    expect(parts.map(({ uid, pod, value }) => ({ uid, pod, value }))).toEqual([row(20, 10), row(21, 20), row(22, 30)]);
+    expect(parts.map(({ uid, value }) => ({ uid, value }))).toEqual([row(20, 10), row(21, 20), row(22, 30)]);
   });
 });
 

@@ -22,6 +22,11 @@ export class Facts {
     switch (fact) {
       case "end":
         return this.#totals(this.#family("kube_pod_completion_time"), maxIn, window);
+      case "name": {
+        const ends = this.#family("kube_pod_completion_time");
+        const names = new Map(ends.map((one) => [uidOf(one), this.#label(one, "pod")]));
+        return this.#totals(ends, maxIn, window).map((row) => ({ ...row, text: names.get(row.uid) ?? "" }));
+      }
       case "start":
         return this.#totals(this.#family("kube_pod_start_time"), maxIn, window);
       case "finished": {
@@ -56,7 +61,7 @@ export class Facts {
       const named = part(one);
       const held = rows.get(`${uid} ${named}`);
       if (held !== undefined && held.value >= measured) continue;
-      rows.set(`${uid} ${named}`, { uid, pod: this.#label(one, "pod"), value: measured, part: named });
+      rows.set(`${uid} ${named}`, { uid, value: measured, part: named });
     }
     return [...rows.values()];
   }
@@ -64,8 +69,8 @@ export class Facts {
   /** A row for each pod: the sum over its parts. */
   #totals(series: readonly Series[], value: Value, window: Window, part: (one: Series) => string = () => ""): Row[] {
     const pods = new Map<string, Row>();
-    for (const { uid, pod, value: measured } of this.#parts(series, value, window, part)) {
-      pods.set(uid, { uid, pod, value: (pods.get(uid)?.value ?? 0) + measured });
+    for (const { uid, value: measured } of this.#parts(series, value, window, part)) {
+      pods.set(uid, { uid, value: (pods.get(uid)?.value ?? 0) + measured });
     }
     return [...pods.values()];
   }
@@ -95,7 +100,7 @@ export class Facts {
       if (text === undefined || lastIn(one, from, to) === undefined) continue;
       const uid = uidOf(one);
       // A pod that was relabelled has the greatest text, whichever windows are asked for.
-      if (text > (pods.get(uid)?.text ?? "")) pods.set(uid, { uid, pod: this.#label(one, "pod"), value: 1, text });
+      if (text > (pods.get(uid)?.text ?? "")) pods.set(uid, { uid, value: 1, text });
     }
     return [...pods.values()];
   }

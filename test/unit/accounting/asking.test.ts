@@ -42,7 +42,7 @@ function asked(
   return { monitoring, questions };
 }
 
-const row = (uid: string, value: number, more: Partial<Row> = {}): Row => ({ uid, pod: `pod-${uid}`, value, ...more });
+const row = (uid: string, value: number, more: Partial<Row> = {}): Row => ({ uid, value, ...more });
 const single = (fact: Fact, ...rows: Row[]) => ({
   [fact]: rows.map((each, index) => ({ time: T + index, row: each })),
 });
@@ -133,7 +133,6 @@ describe("answers merged by uid: latest end and start, latest request", () => {
       time: fc.integer({ min: T, max: T + 12 * HOUR }),
       row: fc.record({
         uid: fc.constantFrom("0a", "0b", "1a", "ff"),
-        pod: fc.constant("p"),
         value: fc.integer({ min: 0, max: 9 }),
       }),
     });
@@ -188,13 +187,13 @@ describe("pods from facts", () => {
       cores: [row("a", 1.2345)],
       vo: [row("a", 1, { text: "atlas" })],
     });
-    expect(finished).toEqual([{ uid: "a", pod: "pod-a", end: T + 5, start: T, milliCores: 1235, vo: "atlas" }]);
+    expect(finished).toEqual([{ uid: "a", pod: "", end: T + 5, start: T, milliCores: 1235, vo: "atlas" }]);
     expect(unfinished).toEqual({ notFinished: new Map(), noEnd: new Set() });
   });
 
   test("a request of 0 is none", async () => {
     const { finished } = await pods({ end: [row("a", T)], finished: [row("a", 1)], cores: [row("a", 0)] });
-    expect(finished[0]).toEqual({ uid: "a", pod: "pod-a", end: T });
+    expect(finished[0]).toEqual({ uid: "a", pod: "", end: T });
   });
 
   test("finished without an end is no_end; an end without a finished phase is not_finished", async () => {

@@ -267,7 +267,7 @@ describe("what bad input gets", () => {
     ["start", "kube_pod_start_time", Infinity],
     ["cores", "kube_pod_container_resource_requests", NaN],
   ])(
-    "a sample of %s that is not finite: sample_invalid, with the pod; other months go on",
+    "a sample of %s that is not finite: sample_invalid, with the uid; other months go on",
     async (_fact, name, value) => {
       const one = ended("2025-02-10T12:00", { pod: "worker-7" });
       const world = new World(cluster([one]));
@@ -278,7 +278,7 @@ describe("what bad input gets", () => {
       );
       const result = await new World(world.cluster, bad).run(MARCH, [GRID], { gap: ["2025-01", "2025-03"] });
       expect(outcomes(result)).toEqual({ "2025-01": "published", "2025-02": "sample_invalid", "2025-03": "published" });
-      expect(message(unitIn(result, "2025-02"))).toContain(`"worker-7" (uid ${one.uid})`);
+      expect(message(unitIn(result, "2025-02"))).toContain(`the pod with uid ${one.uid}`);
     },
   );
 

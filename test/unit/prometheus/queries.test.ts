@@ -5,9 +5,20 @@ import type { Fact } from "../../../lib/accounting/ports.ts";
 import type { Selection } from "../../../lib/accounting/tenant.ts";
 import { queriesFor } from "../../../lib/prometheus/monitoring.ts";
 import { quote } from "../../../lib/prometheus/promql.ts";
-import { factQuery } from "../../../lib/prometheus/queries.ts";
+import { oneOf } from "../../../lib/prometheus/labels.ts";
+import { factQuery, failedQuery } from "../../../lib/prometheus/queries.ts";
 
-const FACTS: readonly Fact[] = ["end", "start", "finished", "cores", "vo", "cpu", "memoryRequest", "memoryUsed"];
+const FACTS: readonly Fact[] = [
+  "end",
+  "name",
+  "start",
+  "finished",
+  "cores",
+  "vo",
+  "cpu",
+  "memoryRequest",
+  "memoryUsed",
+];
 const window = { from: 1_741_564_800, to: 1_741_564_800 + 86_400 };
 const plain: Selection = { namespace: "prod", matchers: [], labelPrefix: "", voLabel: "label_vo" };
 
@@ -84,9 +95,18 @@ describe("the rules that queries keep", () => {
     }
   });
 
+  it("asks for successes and failures of pods apart, the failures of named pods without any sign around their uids", () => {
+    const [first, second] = queriesFor(plain, window).filter(({ asks }) => asks === "finished");
+    expect(first?.query).toContain('phase="Succeeded"');
+    expect(second?.query).toContain('phase="Failed"');
+    // Only so does Prometheus look each of them up instead of trying all uids that it has.
+    expect(failedQuery(plain, window, oneOf(["0a-1", "b.c"]))).toContain(String.raw`uid=~"0a-1|b\\.c"`);
+    expect(faults(failedQuery({ ...plain, labelPrefix: "exported_" }, window, oneOf(["a(b", 'c"d'])))).toEqual([]);
+  });
+
   it("asks for the width of the window in seconds", () => {
     expect(factQuery("end", plain, window)).toBe(
-      'max by (namespace,pod,uid) (max_over_time(kube_pod_completion_time{namespace="prod"}[86400s]))',
+      'max by (uid) (max_over_time(kube_pod_completion_time{namespace="prod"}[86400s]))',
     );
   });
 
