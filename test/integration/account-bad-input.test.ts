@@ -243,7 +243,7 @@ describe("a real Prometheus with bad data", () => {
     ["inf-start", "Infinity as start"],
     ["nan-cores", "NaN as cores"],
   ])("%s", async (namespace, quoted) => {
-    expect(refusalOf(await account(settings(namespace)), [quoted, 'pod "plain-', "PROMETHEUS_LABELS"])).toEqual(
+    expect(refusalOf(await account(settings(namespace)), [quoted, "the pod with uid ", "PROMETHEUS_LABELS"])).toEqual(
       refused("sample_invalid", 4),
     );
   });
