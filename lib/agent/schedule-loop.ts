@@ -35,7 +35,7 @@ export class ProbeLoop {
   constructor(probe: Probe, options: LoopOptions) {
     this.#probe = probe;
     this.#options = options;
-    this.#watched = new WatchedProbe(probe, options.clock);
+    this.#watched = new WatchedProbe(probe, options.clock, this.#stop.signal);
   }
 
   get probe(): string {
@@ -69,6 +69,7 @@ export class ProbeLoop {
         due = clock.now() + reexamine;
         continue;
       }
+      if (this.#stop.signal.aborted) return;
       examined = true;
       await this.#run();
       if (this.#stop.signal.aborted) return;

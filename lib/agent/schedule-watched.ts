@@ -22,11 +22,14 @@ const without = (kind: ResultKind, seconds: number, detail: string): ProbeRun =>
 export class WatchedProbe {
   readonly #probe: Probe;
   readonly #clock: Clock;
+  readonly #stop: AbortSignal;
   #open = false;
 
-  constructor(probe: Probe, clock: Clock) {
+  /** `stop`: nobody waits any more */
+  constructor(probe: Probe, clock: Clock, stop: AbortSignal) {
     this.#probe = probe;
     this.#clock = clock;
+    this.#stop = stop;
   }
 
   /**
@@ -55,11 +58,14 @@ export class WatchedProbe {
 
   async #within<T>(seconds: number, work: Promise<T>): Promise<T | undefined> {
     const timer = new AbortController();
+    const end = () => timer.abort();
+    this.#stop.addEventListener("abort", end, { once: true });
     const late = this.#clock.sleep(seconds, timer.signal).then(() => undefined);
     try {
       return await Promise.race([work, late]);
     } finally {
       timer.abort();
+      this.#stop.removeEventListener("abort", end);
     }
   }
 }

@@ -5,7 +5,7 @@ import { GridmeterError, errorText } from "../errors.ts";
 import { CONTENT_TYPE } from "./exposition.ts";
 import type { Health, Readiness } from "./schedule.ts";
 import type { AgentLog } from "./schedule-log.ts";
-import { parseAddress } from "./server-address.ts";
+import { type Address, parseAddress } from "./server-address.ts";
 
 export type ServerOptions = {
   /** `host:port`, `:port` or `[::1]:port` */
@@ -15,6 +15,13 @@ export type ServerOptions = {
   readonly health: () => Health;
   readonly readiness: () => Readiness;
   readonly log: AgentLog;
+  /** seconds after which a client that has not sent its request is cut off; default 5 */
+  readonly requestLimit?: number;
+  /**
+   * Seconds after which a connection on which nothing moves is closed, that of a client that does not read its answer, too;
+   * default 75, longer than the usual scrape interval, so that Prometheus may keep its own.
+   */
+  readonly idleLimit?: number;
 };
 
 export type AgentServer = {
@@ -24,10 +31,6 @@ export type AgentServer = {
   stop(): Promise<void>;
 };
 
-/** A client that takes longer to send its request, milliseconds, is cut off. */
-const REQUEST_MS = 5_000;
-/** A connection on which nothing moves is closed; longer than the usual scrape interval, so that Prometheus may keep it. */
-const IDLE_MS = 75_000;
 const MOST_CONNECTIONS = 200;
 /** Less than this is not worth packing, bytes. */
 const PACKED_FROM = 1_024;
@@ -39,21 +42,21 @@ const PACKED_FROM = 1_024;
  * @throws GridmeterError config_invalid if the address is malformed, taken or not this machine's
  */
 export async function startServer(options: ServerOptions): Promise<AgentServer> {
-  const { port, host } = parseAddress(options.listen);
+  const { requestLimit = 5, idleLimit = 75 } = options;
+  const address = parseAddress(options.listen);
   const server = createServer(
     {
-      headersTimeout: REQUEST_MS,
-      requestTimeout: REQUEST_MS,
-      keepAliveTimeout: IDLE_MS,
+      headersTimeout: requestLimit * 1000,
+      requestTimeout: requestLimit * 1000,
+      keepAliveTimeout: idleLimit * 1000,
       connectionsCheckingInterval: 1_000,
       maxHeaderSize: 16_384,
     },
     (request, response) => answer(request, response, options),
   );
   server.maxConnections = MOST_CONNECTIONS;
-  // Also for clients that do not read what they asked for.
-  server.setTimeout(IDLE_MS);
-  await listening(server, { port, ...(host === undefined ? {} : { host }) }, options.listen);
+  server.setTimeout(idleLimit * 1000);
+  await listening(server, address, options.listen);
   server.on("error", (thrown) => options.log.error({ error: errorText(thrown) }, "the port has failed"));
   return {
     url: urlOf(server),
@@ -132,11 +135,7 @@ function takesGzip({ headers }: IncomingMessage): boolean {
   return codings.some((coding) => /^\s*(?:x-)?gzip\s*(?:;\s*q=(?!0(?:\.0*)?\s*$).*)?$/i.test(coding));
 }
 
-function listening(
-  server: Server,
-  where: { readonly port: number; readonly host?: string },
-  given: string,
-): Promise<void> {
+function listening(server: Server, where: Address, given: string): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", (thrown) =>
       reject(

@@ -27,6 +27,11 @@ export class FakeClock implements Clock {
     });
   }
 
+  /** How many wait for their time. */
+  get sleepers(): number {
+    return this.#sleepers.size;
+  }
+
   /** Lets time pass, and all that is done at each moment be done. */
   async pass(seconds: number): Promise<void> {
     const end = this.#now + seconds;
