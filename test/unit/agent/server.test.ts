@@ -23,7 +23,7 @@ beforeEach(async () => {
     readiness: () => ({ ready: true, late: [] }),
     log,
     requestLimit: 0.5,
-    idleLimit: 2,
+    idleLimit: 0.5,
   };
   server = await startServer({
     ...options,
@@ -144,7 +144,7 @@ test("a client that does not read what it asked for is cut off", async () => {
   socket.on("error", () => undefined);
   socket.pause();
   socket.write("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
-  await new Promise((resolve) => setTimeout(resolve, 3_000));
+  await new Promise((resolve) => setTimeout(resolve, 2_500));
   const closed = once(socket, "close");
   let bytes = 0;
   socket.on("data", (chunk: Buffer) => (bytes += chunk.length));
