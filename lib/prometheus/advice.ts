@@ -18,7 +18,8 @@ export function adviseOn(status: number, text: string, target: string, signed: b
     return {
       code: "prometheus_too_large",
       advice:
-        "Raise the server's --query.max-samples or --query.timeout and QUERY_TIMEOUT, or lower QUERY_CONCURRENCY.",
+        "Raise the server's limits of a query (Prometheus: --query.max-samples, --query.timeout) and QUERY_TIMEOUT, or lower " +
+        "QUERY_CONCURRENCY.",
     };
   }
   if (status === 401 || status === 403) return { code: "prometheus_auth", advice: authAdvice(text, signed) };
