@@ -39,14 +39,16 @@ export const joinedMetrics = (fresh: Readings): JoinedMetrics => {
 type Owners = NonNullable<Readings["nvidia"]>["owners"];
 
 const gpusOf = (
-  { containers, processes }: Readings,
+  { containers, criContainers, processes }: Readings,
   maker: GpuMaker,
   gpus: readonly GpuDevice[] | undefined,
   owners: Owners | undefined,
   zombies: ReadonlySet<string> | undefined,
 ): readonly Metric[] => {
   if (gpus === undefined) return [];
-  const use = joinGpuUse(gpus, owners, containers);
+  // A node may run docker beside the kubelet's containerd. A process of a container that neither list has is of nobody known.
+  const known = containers === undefined ? criContainers : [...(criContainers ?? []), ...containers];
+  const use = joinGpuUse(gpus, owners, known);
   return [
     ...assignedMetrics(joinAssignedGpus(gpus, maker, containers) ?? []),
     ...(use === undefined ? [] : gpuUseMetrics(gpus, use, zombies)),

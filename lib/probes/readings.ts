@@ -1,5 +1,6 @@
 import type { Metric } from "../agent/types.ts";
 import type { CgroupOwner } from "./cgroup.ts";
+import type { ContainerNames } from "./container.ts";
 import type { DockerContainer } from "./docker-inspect.ts";
 import type { DockerDaemon } from "./docker-daemon.ts";
 import type { DockerLogs } from "./docker-logs.ts";
@@ -19,6 +20,8 @@ export type Readings = {
   readonly daemon?: DockerDaemon;
   readonly stats?: readonly DockerStatsRow[];
   readonly containers?: readonly DockerContainer[];
+  /** what a container runtime without docker runs */
+  readonly criContainers?: readonly ContainerNames[];
   /** by container id; containers whose log could not be read are missing */
   readonly logs?: ReadonlyMap<string, DockerLogs>;
   /** `owners`: the control groups of the processes that hold GPUs */

@@ -33,7 +33,7 @@ export const crictlStats: ProbeKind = {
       argv: () => Promise.resolve(argv),
       parse: parseCrictlStats,
       metrics: crictlStatsMetrics,
-      readings: () => Promise.resolve({}),
+      readings: (rows) => Promise.resolve({ criContainers: rows }),
       unavailable: async () =>
         (await missingTool([argv[0]])) ??
         (sockets.length === 0 ? undefined : await missingFile("socket of a container runtime", sockets)),

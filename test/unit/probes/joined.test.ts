@@ -83,6 +83,20 @@ describe("joined metrics", () => {
     expect(values(FRESH, "docker-logs", "gridmeter_container_zombie")).toStrictEqual([1, 0]);
   });
 
+  test("know the containers of a node without docker by crictl", () => {
+    const criContainers = FRESH.containers.map(({ id }) => ({
+      id,
+      name: undefined,
+      namespace: "batch",
+      pod: "train-0",
+      container: "main",
+    }));
+    const joined = joinedMetrics({ ...without("containers", "logs"), criContainers }).get("nvidia-smi");
+    const processes = joined?.find(({ name }) => name === "gridmeter_container_gpu_processes")?.samples;
+    expect(processes?.map(({ value }) => value)).toStrictEqual([1, 1]);
+    expect(processes?.[0]?.labels).toMatchObject({ namespace: "batch", pod: "train-0", container: "main", gpu: "0" });
+  });
+
   const lost: readonly (readonly [missing: (keyof Readings)[], left: Record<string, readonly string[]>])[] = [
     [["containers"], { "nvidia-smi": ["gridmeter_gpu_uninterruptible_processes"] }],
     [
