@@ -2,14 +2,15 @@ import type { Fact, Monitoring, UidPrefixes, Window } from "../accounting/ports.
 import type { Selection } from "../accounting/tenant.ts";
 import type { Client } from "./connection.ts";
 import { evidenceOf, evidenceQuery, findSeen } from "./evidence.ts";
+import { inParts } from "./in-parts.ts";
 import { findNamespaces, glanceQuery, namespacesQuery } from "./namespaces.ts";
 import { oneOf, startingWith } from "./labels.ts";
 import { factQuery, failedQuery, voLabelQuery } from "./queries.ts";
 import { rowTaker } from "./rows.ts";
 import type { Rows } from "./rows.ts";
 
-/** Pods named one by one in a query: more would make a request that some proxy refuses. */
-const NAMED_AT_ONCE = 1000;
+/** Pods named one by one in a query, with a prefix twice: VictoriaMetrics takes no query longer than 16 KiB. */
+const NAMED_AT_ONCE = { plain: 400, prefixed: 200 };
 /** Where more than this share of the pods did not succeed, all are asked for failures rather than each by name. */
 const MOST_BY_NAME = 0.25;
 
@@ -29,7 +30,8 @@ export function createMonitoring(client: Client, selection: Selection): Monitori
     namespaces: (window) => findNamespaces(client, selection, window),
     voLabelSeen: async (window) => {
       if (selection.voLabel === undefined) return false;
-      return (await client.instant(voLabelQuery(selection, window), window.to)).length > 0;
+      const found = await inParts(window, (part) => client.instant(voLabelQuery(selection, part), part.to));
+      return found.length > 0;
     },
   };
 }
@@ -44,10 +46,11 @@ async function addFailed(
 ): Promise<void> {
   const open = [...rows.values()].filter(({ value }) => value < 1).map(({ uid }) => uid);
   if (open.length === 0) return;
+  const most = selection.labelPrefix === "" ? NAMED_AT_ONCE.plain : NAMED_AT_ONCE.prefixed;
   const asked =
-    open.length > NAMED_AT_ONCE && open.length > rows.size * MOST_BY_NAME
+    open.length > most && open.length > rows.size * MOST_BY_NAME
       ? [startingWith(prefixes)]
-      : chunks(open, NAMED_AT_ONCE).map(oneOf);
+      : chunks(open, most).map(oneOf);
   const take = rowTaker("finished", selection);
   for (const uids of asked) {
     const failed = await client.instant(failedQuery(selection, window, uids), window.to);

@@ -1,6 +1,7 @@
 import type { Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
 import type { Client } from "./connection.ts";
+import { inParts } from "./in-parts.ts";
 import { overTime, quote, selector } from "./promql.ts";
 
 /** Points at which the pods of all namespaces are looked at: each costs a sample a pod, the whole window thousands. */
@@ -40,8 +41,10 @@ export async function findNamespaces(
   const { plain, prefixed } = labels(selection);
   const step = Math.max(GLANCE_SECONDS, Math.ceil((window.to - window.from) / GLANCES));
   const [whole, glances] = await Promise.all([
-    client.instant(namespacesQuery(selection, window), window.to),
-    client.range(glanceQuery(selection), Math.min(window.from + GLANCE_SECONDS, window.to), window.to, step),
+    inParts(window, (part) => client.instant(namespacesQuery(selection, part), part.to)),
+    inParts(window, ({ from, to }) =>
+      client.range(glanceQuery(selection), Math.min(from + GLANCE_SECONDS, to), to, step),
+    ),
   ]);
   const names = new Set<string>();
   const underPrefix = new Set<string>();

@@ -87,7 +87,7 @@ function* importLines(series: readonly Series[]): Generator<string> {
 
 async function importSeries(url: string, series: readonly Series[]): Promise<void> {
   const body = Readable.toWeb(Readable.from(importLines(series)).map((line: string) => Buffer.from(line)));
-  const answer = await fetch(`${url}/api/v1/import`, { method: "POST", body, duplex: "half" } as RequestInit);
+  const answer = await fetch(`${url}/api/v1/import`, { method: "POST", body, duplex: "half" });
   if (answer.status !== 204) throw new Error(`The import was answered with ${answer.status}: ${await answer.text()}`);
   const flushed = await fetch(`${url}/internal/force_flush`);
   await flushed.body?.cancel();
