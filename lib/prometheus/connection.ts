@@ -65,6 +65,8 @@ export function createClient(connection: Connection): Client {
   const agent = tlsAgent(connection);
   const http = create({
     headers: {
+      // Uids hardly shrink, and to compress them costs Prometheus and us an eighth of the time.
+      "Accept-Encoding": "identity",
       ...(header === undefined ? {} : { Authorization: header }),
       ...(orgId === undefined ? {} : { "X-Scope-OrgID": orgId }),
     },
