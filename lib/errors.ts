@@ -133,3 +133,11 @@ export class GridmeterError extends Error {
 export function errorText(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);
 }
+
+export type ErrorSummary = { readonly code: string; readonly message: string; readonly retryable: boolean };
+
+/** An error as plain data; anything that is not ours has the code `unexpected`. */
+export function errorSummary(error: unknown): ErrorSummary {
+  if (error instanceof GridmeterError) return { code: error.code, message: error.message, retryable: error.retryable };
+  return { code: "unexpected", message: errorText(error), retryable: false };
+}

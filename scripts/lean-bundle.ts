@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { dirname } from "node:path";
-import type { Plugin } from "esbuild";
+import type { OnLoadArgs, OnLoadResult, Plugin } from "esbuild";
 
 /** Packages of which a function needs little or nothing, and what stands in their place. */
 const INSTEAD: Readonly<Record<string, string>> = {
@@ -23,6 +23,32 @@ const named = (name) => class extends SSMServiceException {
   constructor(options) { super({ name, $fault: "client", ...options }); }
 };`;
 
+/** What the node agent, which lives long in little memory, loads and never uses: axios' other ways to send and its forms. */
+const INSTEAD_OF_AXIOS = {
+  formData: "export default class FormData {}",
+  fetch: "export const getFetch = () => undefined; export default undefined;",
+};
+
+const FETCH = /[\\/]axios[\\/]lib[\\/]adapters[\\/]fetch\.js$/;
+const AXIOS_UTILS = /[\\/]axios[\\/]lib[\\/]utils\.js$/;
+const COMMANDS = /[\\/](?:lib|bin)[\\/].*\.ts$/;
+
+/** Leaves out of the command line what none of its commands runs: it would be loaded with the agent, and stay. */
+export const leanCommands: Plugin = {
+  name: "lean-commands",
+  setup(bundler) {
+    bundler.onResolve({ filter: /^form-data$/ }, ({ path }) => ({ path, namespace: "lean" }));
+    bundler.onLoad({ filter: /.*/, namespace: "lean" }, () => ({ contents: INSTEAD_OF_AXIOS.formData }));
+    bundler.onLoad({ filter: FETCH }, () => ({ contents: INSTEAD_OF_AXIOS.fetch }));
+    // Looking whether there is a global FormData makes Node load its whole fetch.
+    bundler.onLoad({ filter: AXIOS_UTILS }, async ({ path }) => ({
+      contents: (await readFile(path, "utf8")).replaceAll("G.FormData", "undefined"),
+    }));
+    bundler.onLoad({ filter: LOCALES }, onlyEnglish);
+    bundler.onLoad({ filter: COMMANDS }, namespaceOfZod);
+  },
+};
+
 /** Leaves out of a function's bundle what no function runs, which is more than half of it. */
 export const lean: Plugin = {
   name: "lean",
@@ -33,21 +59,24 @@ export const lean: Plugin = {
       contents: INSTEAD[path] ?? "",
       resolveDir: String(pluginData),
     }));
-    // Error messages in forty languages.
-    bundler.onLoad({ filter: LOCALES }, ({ path }) => ({
-      contents: 'export { default as en } from "./en.js";',
-      resolveDir: dirname(path),
-    }));
+    bundler.onLoad({ filter: LOCALES }, onlyEnglish);
     // A hundred and fifty classes that differ in their names.
     bundler.onLoad({ filter: SSM_ERRORS }, async ({ path }) => {
       const names = [...(await readFile(path, "utf8")).matchAll(/^export class (\w+) /gm)].map(([, name]) => name);
       const classes = names.map((name) => `export const ${name} = named("${name}");`);
       return { contents: [SSM_ERROR, ...classes].join("\n"), resolveDir: dirname(path) };
     });
-    // Of a namespace the bundler keeps what is used; of an object that holds everything it must keep all.
-    bundler.onLoad({ filter: OWN }, async ({ path }) => ({
-      contents: (await readFile(path, "utf8")).replace('import { z } from "zod";', 'import * as z from "zod";'),
-      loader: "ts",
-    }));
+    bundler.onLoad({ filter: OWN }, namespaceOfZod);
   },
 };
+
+/** zod has error messages in forty languages. */
+function onlyEnglish({ path }: OnLoadArgs): OnLoadResult {
+  return { contents: 'export { default as en } from "./en.js";', resolveDir: dirname(path) };
+}
+
+/** Of a namespace the bundler keeps what is used; of an object that holds everything it must keep all. */
+async function namespaceOfZod({ path }: OnLoadArgs): Promise<OnLoadResult> {
+  const text = await readFile(path, "utf8");
+  return { contents: text.replace('import { z } from "zod";', 'import * as z from "zod";'), loader: "ts" };
+}

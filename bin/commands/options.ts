@@ -1,6 +1,5 @@
 import { InvalidArgumentError } from "@commander-js/extra-typings";
-import { GridmeterError, errorText } from "../../lib/errors.ts";
-import { errorSummary } from "../../lib/accounting/summary.ts";
+import { GridmeterError, errorSummary, errorText } from "../../lib/errors.ts";
 
 /** Progress and logs: always on stderr, so that stdout is the result alone. */
 export function say(text: string): void {

@@ -1,4 +1,5 @@
-import { GridmeterError, errorText } from "../errors.ts";
+import { errorSummary } from "../errors.ts";
+import type { ErrorSummary } from "../errors.ts";
 import type { CountedMonth } from "./count.ts";
 import { withoutCpu } from "./cpu-share.ts";
 import type { UnitOutcome } from "./month.ts";
@@ -8,7 +9,8 @@ import { monthOf } from "./time.ts";
 import { LEFT_OUT } from "./usage.ts";
 import type { LeftOut } from "./usage.ts";
 
-export type ErrorSummary = { readonly code: string; readonly message: string; readonly retryable: boolean };
+export { errorSummary } from "../errors.ts";
+export type { ErrorSummary } from "../errors.ts";
 
 /** One tenant's month in figures. Times are epoch seconds; core hours are not rounded. */
 export type TenantMonthSummary = {
@@ -48,12 +50,6 @@ export type RunSummary = {
   readonly interrupted: boolean;
   readonly exitCode: number;
 };
-
-/** An error as plain data; anything that is not ours has the code `unexpected`. */
-export function errorSummary(error: unknown): ErrorSummary {
-  if (error instanceof GridmeterError) return { code: error.code, message: error.message, retryable: error.retryable };
-  return { code: "unexpected", message: errorText(error), retryable: false };
-}
 
 function tenantMonth(month: CountedMonth, notFinished: ReadonlyMap<string, number>): TenantMonthSummary {
   const groups = month.days.flatMap((day) => day.groups);
