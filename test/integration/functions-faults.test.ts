@@ -1,22 +1,16 @@
-// The functions killed between any two of their calls to S3, SQS and SSM, called twice and at once, and given what they
-// cannot use: in this process, against a real Prometheus and moto.
-import { ListObjectsV2Command, PutObjectCommand } from "@aws-sdk/client-s3";
-import type { Context, S3EventRecord, SQSRecord } from "aws-lambda";
-import pLimit from "p-limit";
+// The functions out of time, given what they cannot use, and with settings by name: in this process, against a real
+// Prometheus and moto.
+import { PutObjectCommand } from "@aws-sdk/client-s3";
+import type { Context } from "aws-lambda";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import type { WorkItem } from "../../lib/accounting/work-item.ts";
-import { readState } from "../../lib/accounting/state.ts";
-import { parseDoorbell } from "../../lib/outbox/doorbell.ts";
-import { parseOutgoingKey } from "../../lib/outbox/outgoing.ts";
-import type { ObjectStore } from "../../lib/store/object-store.ts";
 import { accountBatch } from "../../lib/wiring/lambda-account.ts";
-import { manualFile } from "../../lib/wiring/lambda-manual.ts";
-import { lambdaParts, neededStore } from "../../lib/wiring/lambda-parts.ts";
+import { lambdaParts } from "../../lib/wiring/lambda-parts.ts";
 import { plan } from "../../lib/wiring/lambda-plan.ts";
-import { MIXED, Random, namespaceOf, simulate, truth } from "../simulator/index.ts";
-import { dyingParts } from "../support/dying-parts.ts";
-import type { Death } from "../support/dying-parts.ts";
+import { reapGroups } from "../../lib/wiring/lambda-reap.ts";
+import { MIXED, namespaceOf, simulate, truth } from "../simulator/index.ts";
 import { prometheusError, startFaultProxy } from "../support/fault-proxy.ts";
+import { AN_HOUR, FEW_DAYS, MONTH, invoke, item, record, settled } from "../support/functions-host.ts";
 import {
   CLUSTER,
   TENANTS,
@@ -41,10 +35,6 @@ vi.hoisted(() => {
   Object.assign(process.env, { POWERTOOLS_LOG_LEVEL: "SILENT", POWERTOOLS_METRICS_DISABLED: "true" });
 });
 
-const MONTH = "2025-03";
-/** Six days are enough to be killed in. */
-const FEW_DAYS = { ACCOUNTING_SINCE: "2025-03-26" };
-const AN_HOUR = () => 3_600_000;
 let moto: Moto;
 let prometheus: PrometheusServer;
 let expected: string[];
@@ -54,215 +44,6 @@ beforeAll(async () => {
   expected = (await reference(prometheus.url, MONTH, FEW_DAYS)).toSorted();
 }, 180_000);
 afterAll(() => Promise.all([moto.stop(), prometheus.stop()]));
-
-const item = (more: Partial<WorkItem> = {}): WorkItem => ({ v: 1, ...UNIT, month: MONTH, mode: "gap", ...more });
-
-let made = 0;
-function record(body: string, more: Partial<SQSRecord["attributes"]> = {}): SQSRecord {
-  const messageId = `message-${(made += 1)}`;
-  const attributes = {
-    ApproximateReceiveCount: "1",
-    SentTimestamp: String(Date.now()),
-    SenderId: "x",
-    ApproximateFirstReceiveTimestamp: "1",
-    MessageGroupId: "group",
-    ...more,
-  };
-  const rest = {
-    receiptHandle: "x",
-    messageAttributes: {},
-    md5OfBody: "",
-    eventSource: "aws:sqs",
-    eventSourceARN: "",
-    awsRegion: "",
-  };
-  return { messageId, body, attributes, ...rest };
-}
-
-/** What must hold once all is quiet: the newest generation is the whole truth, the state says so, nothing is left over. */
-async function settled(store: ObjectStore, messages = expected): Promise<number> {
-  const unit = { ...UNIT, month: MONTH };
-  const held = (await readState(store, unit, () => undefined))?.state;
-  const found = await newest(store, MONTH);
-  expect(found.messages.toSorted()).toEqual(messages);
-  expect(held?.pending).toBeUndefined();
-  expect(held?.published?.generation).toBe(found.generation);
-  expect(held?.generation).toBe(found.generation);
-  expect(await store.list("scratch/")).toEqual([]);
-  expect(await store.list("damaged/")).toEqual([]);
-  return found.generation;
-}
-
-/** One invocation with one record, and whether the message was acknowledged. A function that died acknowledges nothing. */
-async function invoke(env: Record<string, string>, one: SQSRecord, death?: Death) {
-  const parts = dyingParts(env, death);
-  const answer = await accountBatch([one], AN_HOUR, parts).catch(() => undefined);
-  const died = death !== undefined && parts.calls() >= death.at;
-  parts.destroy();
-  return { died, done: !died && answer?.batchItemFailures.length === 0, calls: parts.calls() };
-}
-
-describe("killed and delivered again", () => {
-  let one: Deployed;
-  const prefixes: string[] = [];
-  beforeAll(async () => {
-    one = await deployed(moto, prometheus.url, FEW_DAYS);
-  });
-  const under = (prefix: string) => {
-    prefixes.push(prefix);
-    const env = { ...one.env, GRIDMETER_PREFIX: prefix };
-    return { env, store: neededStore(lambdaParts(env)) };
-  };
-
-  test("at every single call, before and after it: nothing lost, the newest generation whole", async () => {
-    const whole = under("whole");
-    const { calls, done } = await invoke(whole.env, record(JSON.stringify(item())));
-    expect(done).toBe(true);
-    expect(await settled(whole.store)).toBe(1);
-    expect(calls).toBeGreaterThan(30);
-    const limit = pLimit(3);
-    const deaths = Array.from({ length: calls }, (_, index) => index + 1).flatMap((at): Death[] => [
-      { at, when: "before" },
-      { at, when: "after" },
-    ]);
-    const generations = await Promise.all(
-      deaths.map((death) =>
-        limit(async () => {
-          const { env, store } = under(`k-${death.at}-${death.when}`);
-          const message = record(JSON.stringify(item()));
-          expect(await invoke(env, message, death)).toMatchObject({ died: true, done: false });
-          expect(await invoke(env, message)).toMatchObject({ done: true });
-          return settled(store);
-        }),
-      ),
-    );
-    // Some died with a generation reserved, and the next one was taken.
-    expect(new Set(generations)).toEqual(new Set([1, 2]));
-  }, 150_000);
-
-  test("again and again at random, over a month that was published with another benchmark: APEL counts no job twice", async () => {
-    const random = new Random("killed");
-    const limit = pLimit(3);
-    const deaths = await Promise.all(
-      Array.from({ length: 16 }, (_, round) => {
-        const points = [1, 2, 3].map((): Death => ({ at: random.int(1, 18), when: random.pick(["before", "after"]) }));
-        return limit(async () => {
-          const { env, store } = under(`r-${round}`);
-          const before = { ...env, BENCHMARK_VALUE: "9" };
-          expect(await invoke(before, record(JSON.stringify(item())))).toMatchObject({ done: true });
-          const message = record(JSON.stringify(item()));
-          let died = 0;
-          for (const death of points) {
-            const result = await invoke(env, message, death);
-            if (result.died) died += 1;
-            if (result.done) break;
-          }
-          expect(await invoke(env, message)).toMatchObject({ done: true });
-          const table = await loaded(store);
-          const jobs = expected
-            .join("")
-            .split("\n")
-            .filter((line) => line.startsWith("NumberOfJobs: "));
-          const total = Number(jobs.at(-1)!.split(" ")[1]);
-          expect(table.totals(MONTH).get(UNIT.site)).toMatchObject({ jobs: total, syncJobs: total });
-          const held = (await readState(store, { ...UNIT, month: MONTH }, () => undefined))!.state!;
-          expect(held.pending).toBeUndefined();
-          expect(held.published!.generation).toBe((await newest(store, MONTH)).generation);
-          return died;
-        });
-      }),
-    );
-    expect(deaths.reduce((sum, died) => sum + died, 0)).toBeGreaterThan(30);
-  }, 150_000);
-
-  test("and the spooler was told of all that lies in the newest generations", async () => {
-    const bells = (await emptied(moto.sqs, one.spool)).map(({ body }) => parseDoorbell(body));
-    const rung = new Set(bells.map((bell) => (bell.ok ? bell.doorbell.key : "")));
-    expect(prefixes.length).toBeGreaterThan(80);
-    for (const prefix of prefixes) {
-      const store = neededStore(lambdaParts({ ...one.env, GRIDMETER_PREFIX: prefix }));
-      const keys = (await store.list("outgoing/")).map((key) => parseOutgoingKey(key)!);
-      const generation = Math.max(...keys.map((key) => key.generation));
-      const unrung = keys.filter((key) => key.generation === generation && !rung.has(`${prefix}/${key.key}`));
-      expect(unrung).toEqual([]);
-    }
-  }, 60_000);
-});
-
-test("manual records: killed at every call and told of again, each is sent and the file is moved", async () => {
-  const one = await deployed(moto, prometheus.url);
-  const body = expected.find((text) => text.startsWith("APEL-summary"))!;
-  const attempt = async (prefix: string, death?: Death) => {
-    const env = { ...one.env, GRIDMETER_PREFIX: prefix };
-    const parts = dyingParts(env, death);
-    const event = {
-      s3: { bucket: { name: one.bucket }, object: { key: `${prefix}/manual/incoming/a+b%C3%BC.txt` } },
-    } as S3EventRecord;
-    const outcome = await manualFile(event, Math.floor(Date.now() / 1000), parts).catch(() => undefined);
-    parts.destroy();
-    return { outcome: outcome?.outcome, calls: parts.calls(), store: neededStore(lambdaParts(env)) };
-  };
-  const put = (prefix: string) =>
-    moto.s3.send(new PutObjectCommand({ Bucket: one.bucket, Key: `${prefix}/manual/incoming/a bü.txt`, Body: body }));
-  const files = async (prefix: string) => {
-    const { Contents = [] } = await moto.s3.send(
-      new ListObjectsV2Command({ Bucket: one.bucket, Prefix: `${prefix}/manual/` }),
-    );
-    return Contents.map(({ Key }) => Key!.slice(prefix.length + 1)).filter((key) =>
-      /^manual\/(incoming|accepted|refused)\//.test(key),
-    );
-  };
-  await put("whole");
-  const { calls, outcome } = await attempt("whole");
-  expect(outcome).toBe("accepted");
-  for (let at = 1; at <= calls; at += 1) {
-    for (const when of ["before", "after"] as const) {
-      const prefix = `m-${at}-${when}`;
-      await put(prefix);
-      await attempt(prefix, { at, when });
-      const { store } = await attempt(prefix);
-      expect(await files(prefix)).toEqual(["manual/accepted/a bü.txt"]);
-      // Sent twice at worst, under two generations: records replace.
-      const { generation, messages } = await newest(store, MONTH);
-      expect(messages).toEqual([body]);
-      expect(generation).toBeLessThanOrEqual(2);
-      const bells = (await emptied(moto.sqs, one.spool)).map(
-        ({ body: text }) => JSON.parse(text) as { generation: number },
-      );
-      expect(Math.max(...bells.map((bell) => bell.generation))).toBe(generation);
-    }
-  }
-}, 120_000);
-
-describe("at once", () => {
-  test.each([
-    [
-      "the same message delivered three times",
-      () => Array.from({ length: 3 }, () => record(JSON.stringify(item({ run: { id: "same", now: nowish() } })))),
-    ],
-    [
-      "three work items of the unit, in which both its tenants are counted",
-      () => Array.from({ length: 3 }, () => record(JSON.stringify(item()))),
-    ],
-  ])(
-    "%s",
-    async (_what, records) => {
-      for (let round = 0; round < 4; round += 1) {
-        const one = await deployed(moto, prometheus.url, FEW_DAYS);
-        let waiting: readonly SQSRecord[] = records();
-        for (let tries = 0; waiting.length > 0; tries += 1) {
-          expect(tries).toBeLessThan(5);
-          const results = await Promise.all(waiting.map(async (each) => ({ each, ...(await invoke(one.env, each)) })));
-          waiting = results.filter(({ done }) => !done).map(({ each }) => each);
-        }
-        await settled(one.store);
-      }
-    },
-    60_000,
-  );
-
-  const nowish = (): number => Math.floor(Date.now() / 1000);
-});
 
 test("out of time after every piece: as many messages as it takes, none twice, and the same result", async () => {
   const one = await deployed(moto, prometheus.url);
@@ -386,7 +167,7 @@ describe("what cannot be used", () => {
       expect(await faulty.store.list("outgoing/")).toEqual([]);
       proxy.set([]);
       expect((await accountBatch([message], AN_HOUR, faulty.parts)).batchItemFailures).toEqual([]);
-      await settled(faulty.store);
+      await settled(faulty.store, expected);
     } finally {
       await proxy.stop();
     }
@@ -462,6 +243,33 @@ test("a tenant that moves to another submit host: its old unit's other tenants a
 }, 60_000);
 
 describe("settings by name", () => {
+  test("the Pushgateway's header comes from SSM, decrypted and anew each time, for account and for reap", async () => {
+    const gateway = await startPushgateway();
+    const proxy = await startFaultProxy(gateway.url);
+    const name = "/gridmeter/test/pushgateway-header";
+    const header = () => {
+      const seen = proxy.requests.splice(0).map(({ headers }) => headers.authorization);
+      expect(seen.length).toBeGreaterThan(0);
+      return new Set(seen);
+    };
+    try {
+      await putParameter(moto, name, "Bearer pu5h\n");
+      const settings = { ...FEW_DAYS, PUSHGATEWAY_URL: proxy.url, PUSHGATEWAY_AUTH_HEADER_PARAMETER: name };
+      const one = await deployed(moto, prometheus.url, settings);
+      expect(await invoke(one.env, record(JSON.stringify(item())))).toMatchObject({ done: true });
+      expect(header()).toEqual(new Set(["Bearer pu5h"]));
+      expect(await gateway.metrics()).toContain('job="gridmeter_accounting"');
+      await putParameter(moto, name, "Bearer new");
+      expect(await reapGroups(await eventFile("reap"), Math.floor(Date.now() / 1000), one.parts)).toEqual({
+        deleted: [],
+        dryRun: false,
+      });
+      expect(header()).toEqual(new Set(["Bearer new"]));
+    } finally {
+      await Promise.all([proxy.stop(), gateway.stop()]);
+    }
+  }, 60_000);
+
   test("the header comes from SSM, decrypted; the tenants from an object", async () => {
     const proxy = await startFaultProxy(prometheus.url);
     try {
@@ -476,7 +284,7 @@ describe("settings by name", () => {
       expect(await invoke(one.env, record(JSON.stringify(item())))).toMatchObject({ done: true });
       expect(proxy.requests.length).toBeGreaterThan(0);
       expect(new Set(proxy.requests.map(({ headers }) => headers.authorization))).toEqual(new Set(["Bearer t0ken"]));
-      await settled(one.store);
+      await settled(one.store, expected);
     } finally {
       await proxy.stop();
     }

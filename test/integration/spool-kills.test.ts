@@ -16,6 +16,7 @@ import type { Doorbell } from "../../lib/outbox/doorbell.ts";
 import { unitPrefix } from "../../lib/outbox/outgoing.ts";
 import { spoolOnce } from "../../lib/spool/spooler.ts";
 import { S3Store } from "../../lib/store/s3-store.ts";
+import { Random } from "../simulator/index.ts";
 import { startAwsFaults } from "../support/aws-faults.ts";
 import type { AwsFault, AwsFaults, AwsRequest } from "../support/aws-faults.ts";
 import { publishGeneration, spoolPorts } from "../support/aws-spool.ts";
@@ -23,10 +24,13 @@ import { spoolingViolations } from "../support/dirq-invariants.ts";
 import { generationMessages, generationOf } from "../support/dirq-messages.ts";
 import { startMoto } from "../support/moto.ts";
 import type { Moto } from "../support/moto.ts";
+import { RANDOM_KILLS } from "../support/outbox-contract-kills.ts";
 import { bundledCli, startCli } from "../support/run-cli.ts";
 import { scratchDirectory } from "../support/store-script.ts";
 
-const KILLS = 110;
+const KILLS = RANDOM_KILLS.spooler;
+const SEED = "spoolers";
+const random = new Random(SEED);
 const SLOTS = 3;
 const READER = fileURLToPath(new URL("../support/dirq-reader.py", import.meta.url));
 // Three units at a time are published, and left after a while: a loss is seen where nothing newer hides it.
@@ -58,8 +62,6 @@ afterAll(async () => {
   await scratch.remove();
 });
 
-const pick = <T>(items: readonly T[]): T => items[Math.floor(Math.random() * items.length)]!;
-
 const S3_FAULTS: readonly AwsFault[] = [
   { kind: "error", status: 500, code: "InternalError" },
   { kind: "error", status: 503, code: "SlowDown" },
@@ -76,8 +78,8 @@ const SQS_FAULTS: readonly AwsFault[] = [
 const met = new Map<string, number>();
 
 function misbehave({ target }: AwsRequest): AwsFault | undefined {
-  if (Math.random() > (target === undefined ? 0.04 : 0.15)) return undefined;
-  const fault = pick(target === undefined ? S3_FAULTS : SQS_FAULTS);
+  if (random.unit() > (target === undefined ? 0.04 : 0.15)) return undefined;
+  const fault = random.pick(target === undefined ? S3_FAULTS : SQS_FAULTS);
   const name = `${target === undefined ? "s3" : "sqs"} ${fault.kind === "error" ? fault.status : fault.kind}`;
   met.set(name, (met.get(name) ?? 0) + 1);
   return fault;
@@ -104,7 +106,7 @@ const asked = new Map<string, number>();
 
 type Published = { readonly unit: number; readonly generation: number };
 
-test(`${KILLS} spoolers killed at random instants`, async () => {
+test(`${KILLS} spoolers killed with SIGKILL at random instants (seed "${SEED}")`, async () => {
   const bucket = await moto.bucket();
   const url = await moto.queue();
   const root = join(scratch.path, "queue");
@@ -117,21 +119,21 @@ test(`${KILLS} spoolers killed at random instants`, async () => {
     const late: Doorbell[] = [];
     while (!progress.done) {
       const first = Math.min(Math.floor(progress.killed / KILLS_PER_UNITS) * AT_A_TIME, units.length - AT_A_TIME);
-      const index = first + Math.floor(Math.random() * AT_A_TIME);
+      const index = first + Math.floor(random.unit() * AT_A_TIME);
       const unit = units[index]!;
       const generation = (generations[index]! += 1);
-      if (Math.random() < 0.03) await poison(unit, generation);
+      if (random.unit() < 0.03) await poison(unit, generation);
       else {
         const keys = await publishGeneration(store, unit, generation);
         published.push({ unit: index, generation });
         const doorbells = await doorbellsOf(store, keys);
-        const chance = Math.random();
+        const chance = random.unit();
         if (chance < 0.7) await tell(doorbells.toReversed());
         if (chance < 0.3) late.push(...doorbells);
         if (chance < 0.2) await tell(late.splice(0).toReversed());
       }
       // No faster than the spoolers: they are to be killed at new generations, not at a heap of old ones.
-      do await sleep(Math.random() * 120);
+      do await sleep(random.unit() * 120);
       while (!progress.done && (await store.list("outgoing/")).length > 6);
     }
   }
@@ -162,11 +164,11 @@ test(`${KILLS} spoolers killed at random instants`, async () => {
       // until it is at the queue: a sweep alone takes dozens of requests.
       const atQueue = progress.killed % 2 === 0;
       const { first, last } = atQueue
-        ? requests(proxy, 1 + Math.random() * 5, ({ target }) => target !== undefined)
-        : requests(proxy, 1 + Math.random() ** 1.5 * 50, () => true);
+        ? requests(proxy, 1 + random.unit() * 5, ({ target }) => target !== undefined)
+        : requests(proxy, 1 + random.unit() ** 1.5 * 50, () => true);
       await first;
       await Promise.race([last, sleep(atQueue ? 10_000 : 4000)]);
-      await sleep(Math.random() * 20);
+      await sleep(random.unit() * 20);
       expect(child.kill("SIGKILL")).toBe(true);
       const run = await ended;
       started.delete(child);
@@ -202,6 +204,7 @@ test(`${KILLS} spoolers killed at random instants`, async () => {
   const keysOf = units.map((unit) => generationMessages(unit, 1).flatMap(({ body }) => messageKeys(body)));
   const written = published.map(({ unit, generation }) => ({ keys: keysOf[unit]!, generation }));
   expect(spoolingViolations({ sent, written, generationOf })).toEqual([]);
+  expect(progress.killed).toBeGreaterThanOrEqual(KILLS);
 
   // What was poison is refused, each with its reason, and nothing else.
   const refused = await store.list("refused/");

@@ -9,5 +9,5 @@ export const RANDOM_KILLS = {
   /** `gridmeter spool`, with SIGKILL: spool-kills */
   spooler: 110,
   /** publishing and the spooler in one process, at calls and at what they write: outbox-contract */
-  outbox: 40,
+  outbox: 30,
 } as const;
