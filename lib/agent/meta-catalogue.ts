@@ -25,8 +25,8 @@ export const PUSH_RESULTS = ["ok", "refused", "failed", "timeout", "redirected"]
 export type PushResult = (typeof PUSH_RESULTS)[number];
 
 /**
- * Upper bounds of gridmeter_command_duration_seconds, in seconds. They go beyond the longest timeout that a configuration may
- * set short of an hour, where the predecessor's ended at 10 s and no quantile could ever be above that.
+ * Upper bounds of gridmeter_command_duration_seconds, in seconds. They go beyond any timeout that is likely, and a longer one
+ * gets further bounds: the predecessor's ended at 10 s, and no quantile could ever be above that.
  */
 export const DURATION_BUCKETS = [
   0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024,
