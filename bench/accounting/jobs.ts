@@ -22,6 +22,8 @@ const LONGEST = 4200;
 const LINGERS = 3600;
 const CORES = [1, 1, 2, 4, 8] as const;
 const NODES = 200;
+/** One in so many fails. */
+const FAILED_EVERY = 20;
 
 /** A well-mixed 32-bit number for (index, salt): the same data on every machine, with no seed to keep. */
 function mixed(index: number, salt: number): number {
@@ -48,7 +50,7 @@ export function jobAt(layout: Layout, index: number): Job {
     uid: uidOf(index),
     node: `node-${String(mixed(index, 6) % NODES).padStart(3, "0")}`,
     cores: CORES[mixed(index, 7) % CORES.length] ?? 1,
-    outcome: mixed(index, 8) % 8 === 0 ? "Failed" : "Succeeded",
+    outcome: mixed(index, 8) % FAILED_EVERY === 0 ? "Failed" : "Succeeded",
     start: end - SHORTEST - (mixed(index, 9) % (LONGEST - SHORTEST + 1)),
     end,
     gone: end + LINGERS,

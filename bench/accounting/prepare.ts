@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { mkdir, readFile, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { z } from "zod";
 import { blocksOf, compacted } from "./compact.ts";
 import { fill } from "./fill.ts";
@@ -9,7 +9,7 @@ import { SHORT_BLOCK, startServer } from "./server.ts";
 import { type Shape, layoutOf } from "./shape.ts";
 
 /** Raise it whenever the same shape gives other samples. */
-const FORMAT = 1;
+const FORMAT = 2;
 const DONE = "complete.json";
 
 const done = z.object({ samples: z.number(), series: z.number(), seconds: z.number() });
@@ -40,6 +40,7 @@ export async function prepare(shape: Shape, tell: Tell): Promise<Prepared> {
   const held = await readFile(join(folder, DONE), "utf8").catch(() => undefined);
   if (held !== undefined) return { ...done.parse(JSON.parse(held)), databases, reused: true };
 
+  await clearDead(folder);
   const work = `${folder}.${process.pid}`;
   try {
     const start = performance.now();
@@ -58,6 +59,19 @@ export async function prepare(shape: Shape, tell: Tell): Promise<Prepared> {
     return { ...facts, databases, reused: false };
   } finally {
     await rm(work, { recursive: true, force: true });
+  }
+}
+
+/** Removes what runs that were killed have left: gigabytes that nobody would ever look for. */
+async function clearDead(folder: string): Promise<void> {
+  for (const name of await readdir(dirname(folder))) {
+    if (!name.startsWith(`${basename(folder)}.`)) continue;
+    const pid = Number(name.slice(name.lastIndexOf(".") + 1));
+    try {
+      process.kill(pid, 0);
+    } catch {
+      await rm(join(dirname(folder), name), { recursive: true, force: true });
+    }
   }
 }
 
