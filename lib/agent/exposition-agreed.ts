@@ -1,5 +1,6 @@
-import { type Block, encode, wellFormed } from "./exposition.ts";
-import type { Labels, Metric } from "./types.ts";
+import { LabelTexts } from "./exposition-labels.ts";
+import { type Block, lineStart } from "./exposition.ts";
+import type { Metric } from "./types.ts";
 
 /** What a name is, wherever it comes from. */
 export type Known = Pick<Metric, "type" | "help">;
@@ -12,7 +13,6 @@ export type Agreed = {
 };
 
 const NAME = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
-const LABEL = /^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$/;
 
 /** Blocks of metrics that were laid out before, so that only new ones cost anything. */
 export type Laid = WeakMap<Metric, { readonly probe: string; readonly block: Block }>;
@@ -34,7 +34,7 @@ export function agree(
   const claims = new Map<string, Known>();
   const blocks = new Map<string, readonly Block[]>();
   const dropped = new Map<string, number>();
-  const names = new LabelNames();
+  const texts = new LabelTexts();
   for (const [probe, metrics] of data) {
     const all = metrics.reduce((sum, { samples }) => sum + samples.length, 0);
     const own: Block[] = [];
@@ -44,7 +44,7 @@ export function agree(
       if (first === undefined || !NAME.test(name)) continue;
       claims.set(name, first);
       const fitting = parts.filter(({ type }) => known !== undefined || type === first.type);
-      const block = layOut(probe, { name, help: first.help, type: first.type }, fitting, names, laid);
+      const block = layOut(probe, { name, help: first.help, type: first.type }, fitting, texts, laid);
       if (block.series > 0) own.push(block);
     }
     blocks.set(probe, own);
@@ -70,7 +70,7 @@ function layOut(
   probe: string,
   header: Pick<Metric, "name" | "help" | "type">,
   parts: readonly Metric[],
-  names: LabelNames,
+  texts: LabelTexts,
   laid: Laid,
 ): Block {
   const only = parts.length === 1 ? parts[0] : undefined;
@@ -78,49 +78,17 @@ function layOut(
   if (before?.probe === probe && before.block.type === header.type && before.block.help === header.help) {
     return before.block;
   }
-  const samples = distinct(
-    parts.flatMap(({ samples }) => samples),
-    names,
-  );
-  const block = encode(probe, { ...header, samples });
+  const samples = parts.flatMap((part) => part.samples);
+  const start = lineStart(header.name, probe);
+  let lines = "";
+  let series = 0;
+  for (const [index, text] of texts.distinct(samples).entries()) {
+    const value = samples[index]?.value;
+    if (text === undefined || value === undefined) continue;
+    lines += `${start}${text === "" ? "" : ","}${text}} ${value}\n`;
+    series += 1;
+  }
+  const block = { ...header, lines, series };
   if (only !== undefined) laid.set(only, { probe, block });
   return block;
-}
-
-function distinct(samples: Metric["samples"], names: LabelNames): Metric["samples"] {
-  const seen = new Set<string>();
-  return samples.filter(({ labels, value }) => {
-    if (!Number.isFinite(value)) return false;
-    const key = names.seriesKey(labels);
-    if (key === undefined || seen.has(key)) return false;
-    seen.add(key);
-    return true;
-  });
-}
-
-/** Series of one metric mostly have the same label names in the same order: what is found out about them is kept. */
-class LabelNames {
-  readonly #sorted = new Map<string, readonly string[] | undefined>();
-
-  /** Equal for equal labels, in whatever order they are; undefined if a name is no label name. */
-  seriesKey(labels: Labels): string | undefined {
-    const sorted = this.#sort(Object.keys(labels));
-    if (sorted === undefined) return undefined;
-    let key = "";
-    for (const name of sorted) {
-      const value = labels[name] ?? "";
-      // The lengths keep what is before and after a value apart, whatever it holds.
-      if (value !== "") key += `${name}=${value.length}:${wellFormed(value)}`;
-    }
-    return key;
-  }
-
-  #sort(names: readonly string[]): readonly string[] | undefined {
-    const shape = names.join(" ");
-    if (this.#sorted.has(shape)) return this.#sorted.get(shape);
-    const own = names.filter((name) => name !== "probe");
-    const sorted = own.every((name) => LABEL.test(name)) ? own.toSorted() : undefined;
-    this.#sorted.set(shape, sorted);
-    return sorted;
-  }
 }

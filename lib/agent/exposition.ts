@@ -25,12 +25,17 @@ export type Block = Omit<Family, "samples"> & {
 /** The media type of what `render` gives. */
 export const CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
-/** Text as UTF-8 can hold it: half a surrogate pair would become the same replacement for all, and equal series of different ones. */
-export const wellFormed = (text: string): string => text.replaceAll(/\p{Surrogate}/gu, "\uFFFD");
+/** What a label's value cannot hold as it is, half surrogate pairs included; most values are free of it, and are not copied. */
+const TROUBLE = /[\\"\n\ud800-\udfff]/;
 
-const ESCAPED = /[\\"\n]/g;
-const escapeValue = (text: string): string =>
-  wellFormed(text).replaceAll(ESCAPED, (found) => (found === "\n" ? "\\n" : `\\${found}`));
+/** Text as UTF-8 can hold it: half a surrogate pair would become the same replacement for all, and equal series of different ones. */
+const wellFormed = (text: string): string => text.replaceAll(/\p{Surrogate}/gu, "\uFFFD");
+
+/** A label's value as it stands between quotes: equal for values that are the same to Prometheus, and only for those. */
+export const escapeValue = (text: string): string =>
+  TROUBLE.test(text)
+    ? wellFormed(text).replaceAll(/[\\"\n]/g, (found) => (found === "\n" ? "\\n" : `\\${found}`))
+    : text;
 const escapeHelp = (text: string): string => wellFormed(text).replaceAll("\\", "\\\\").replaceAll("\n", "\\n");
 
 /** The inside of the braces, but for the probe: `a="x",b="y"`. */
@@ -42,13 +47,15 @@ export const encodeLabels = (labels: Labels): string => {
   return text;
 };
 
+/** What all series of a probe under one name begin with. */
+export const lineStart = (name: string, probe: string): string => `${name}{probe="${escapeValue(probe)}"`;
+
 /** The lines of a family of one probe, each with the label `probe`. The caller sees to it that no series comes twice. */
 export function encode(probe: string, { samples, ...header }: Family): Block {
-  const own = `{probe="${escapeValue(probe)}"`;
   let lines = "";
   for (const { labels, value, suffix = "" } of samples) {
     const others = encodeLabels(labels);
-    lines += `${header.name}${suffix}${own}${others === "" ? "" : ","}${others}} ${value}\n`;
+    lines += `${lineStart(header.name + suffix, probe)}${others === "" ? "" : ","}${others}} ${value}\n`;
   }
   return { ...header, lines, series: samples.length };
 }

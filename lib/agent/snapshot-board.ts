@@ -3,7 +3,7 @@ import type { JoinedMetrics } from "../probes/readings.ts";
 import { agree } from "./exposition-agreed.ts";
 import type { Known, Laid } from "./exposition-agreed.ts";
 import { encode, render } from "./exposition.ts";
-import type { Block } from "./exposition.ts";
+import type { Block, Family } from "./exposition.ts";
 import type { Meta } from "./meta.ts";
 import type { Probe, ProbeRun } from "./probe.ts";
 import { freshData, freshReadings, isFresh, shownUntil } from "./snapshot.ts";
@@ -44,6 +44,7 @@ export class Board {
   readonly #options: BoardOptions;
   readonly #held = new Map<string, Held>();
   readonly #laid: Laid = new WeakMap();
+  readonly #accounts = new WeakMap<Family, Block>();
   readonly #faults = new Set<string>();
   #view: View = { blocks: new Map(), dropped: new Map() };
   /** when the next of the data shown grow too old */
@@ -103,7 +104,13 @@ export class Board {
   }
 
   #account(name: string): readonly Block[] {
-    return this.#options.meta.families(name).map((each) => encode(name, each));
+    return this.#options.meta.families(name).map((each) => {
+      const known = this.#accounts.get(each);
+      if (known !== undefined) return known;
+      const block = encode(name, each);
+      this.#accounts.set(each, block);
+      return block;
+    });
   }
 
   /** Lays out the data anew. Returns the groups whose data are others than before. */

@@ -106,14 +106,18 @@ describe("what is published together", () => {
             gauge("no name", 1),
             gauge("c", 1, { "no-label": "x" }),
             gauge("d", 1, { __reserved: "x" }),
+            gauge("f", 1, { a: "x", b: "y" }),
+            gauge("f", 1, { "a,b": "x" }),
             gauge("e", 0),
           ],
         ],
       ],
       nothing,
     );
-    expect(render(blocks.get("one") ?? [])).toBe('# HELP e The e.\n# TYPE e gauge\ne{probe="one"} 0\n');
-    expect(dropped.get("one")).toBe(5);
+    expect(render(blocks.get("one") ?? [])).toBe(
+      '# HELP f The f.\n# TYPE f gauge\nf{probe="one",a="x",b="y"} 1\n# HELP e The e.\n# TYPE e gauge\ne{probe="one"} 0\n',
+    );
+    expect(dropped.get("one")).toBe(6);
   });
 
   test("a name has the type of the probe that has it first; another help text gives way", () => {
