@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { ABOUT, type About } from "../lib/config/settings.ts";
 import { ERRORS, errorText } from "../lib/errors.ts";
+import { metricsDoc } from "./docs-metrics.ts";
 
 /** A generated file: its path from the root of the project, and what it must hold. */
 export type GeneratedDoc = { readonly path: string; readonly text: string };
@@ -39,6 +40,7 @@ export function generatedDocs(): readonly GeneratedDoc[] {
   return [
     { path: "docs/configuration.md", text: configuration() },
     { path: "docs/errors.md", text: errors() },
+    { path: "docs/metrics.md", text: metricsDoc(NOTE, table) },
   ];
 }
 

@@ -51,7 +51,9 @@ export const META_METRICS = {
   gridmeter_probe_result: gauge("1 for what the last run came to; only that result has a series.", ["result"]),
   gridmeter_probe_runs_total: counter("Runs by what they came to; all results are there from 0 on.", ["result"]),
   gridmeter_probe_rejected_rows_total: counter("Rows that were broken and left out."),
-  gridmeter_probe_dropped_series_total: counter("Series left out because another had the same name and labels."),
+  gridmeter_probe_dropped_series_total: counter(
+    "Series left out: another had the same name and labels, or the name had another type.",
+  ),
   gridmeter_command_duration_seconds: histogram(
     "How long commands ran; those that timed out or failed are in it, and its buckets go beyond the longest timeout.",
     ["command"],
