@@ -6,20 +6,33 @@ export type Whom = { readonly group?: string };
 
 const keyOf = ({ group }: Whom): string => (group === undefined ? "gateway" : `group ${group}`);
 
-/** Tells of what goes wrong with pushes, with what the gateway said: once, and again only when it is something else. */
+/** So many different things are said of one trouble, lest what a gateway answers fill the log. */
+const MOST_SAID = 5;
+
+/**
+ * What tells one trouble from another. Of a clash the gateway names series in any order, with their values, and either type as
+ * the wrong one: there the first metric's name says enough.
+ */
+function essence({ result, status, message }: Outcome): string {
+  const name = /collected metric "?([a-zA-Z_:][a-zA-Z0-9_:]*)/.exec(message)?.[1];
+  return `${result} ${status ?? ""} ${name ?? message.replaceAll(/\d+(?:\.\d+)?/g, "#")}`;
+}
+
+/** Tells of what goes wrong with pushes, with what the gateway said: each thing once until it is over. */
 export class Troubles {
   readonly #log: AgentLog;
-  readonly #said = new Map<string, string>();
+  readonly #said = new Map<string, Set<string>>();
 
   constructor(log: AgentLog) {
     this.#log = log;
   }
 
-  met(whom: Whom, { result, status, message }: Outcome): void {
-    // The gateway quotes the series with its value, which is another each time.
-    const said = `${result} ${status ?? ""} ${message.replaceAll(/\d+(?:\.\d+)?/g, "#")}`;
-    if (this.#said.get(keyOf(whom)) === said) return;
+  met(whom: Whom, outcome: Outcome): void {
+    const { result, status, message } = outcome;
+    const said = this.#said.get(keyOf(whom)) ?? new Set();
     this.#said.set(keyOf(whom), said);
+    if (said.has(essence(outcome)) || said.size >= MOST_SAID) return;
+    said.add(essence(outcome));
     const text =
       whom.group === undefined
         ? "the Pushgateway does not take what is pushed; its newest values follow when it does"

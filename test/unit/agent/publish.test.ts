@@ -190,24 +190,41 @@ describe("a gateway that is down", () => {
   test("is told of once, and again when it is something else", () => {
     const log = keptLog();
     const troubles = new Troubles(log);
-    const clash = (value: number, name: string) => ({ ...refusal, message: `answered 400 (${name} ${value} clashes)` });
+    const clash = (value: number, name: string) => ({
+      ...refusal,
+      message: `answered 400 (2 error(s) occurred:\n* collected metric "${name}" { gauge:<value:${value} > } is not a COUNTER)`,
+    });
+    const flipped = { ...refusal, message: "answered 400 (collected metric x counter:{value:1} is not a GAUGE" };
     troubles.met({ group: "a" }, clash(1, "x"));
     troubles.met({ group: "a" }, clash(2.5, "x"));
+    troubles.met({ group: "a" }, flipped);
     troubles.met({ group: "b" }, clash(3, "x"));
     troubles.met({}, outcome("timeout"));
     troubles.met({}, outcome("timeout"));
+    troubles.met({}, outcome("failed"));
+    troubles.met({}, outcome("timeout"));
     troubles.met({ group: "a" }, clash(4, "y"));
+    troubles.met({ group: "a" }, clash(5, "x"));
     troubles.over({ group: "a" });
     troubles.over({ group: "a" });
     troubles.over({});
-    expect(log.said.map(({ level, fields }) => [level, fields])).toEqual([
-      ["warn", { group: "a", result: "refused", status: 400, reason: "answered 400 (x 1 clashes)" }],
-      ["warn", { group: "b", result: "refused", status: 400, reason: "answered 400 (x 3 clashes)" }],
-      ["warn", { result: "timeout", reason: "it was timeout" }],
-      ["warn", { group: "a", result: "refused", status: 400, reason: "answered 400 (y 4 clashes)" }],
-      ["info", { group: "a" }],
-      ["info", {}],
+    const said = log.said.map(({ level, fields }) => {
+      const { group, result, reason } = { group: "", result: "", reason: "", ...fields };
+      return [level, group, result, /metric "?(\w)/.exec(reason)?.[1] ?? reason];
+    });
+    expect(said).toEqual([
+      ["warn", "a", "refused", "x"],
+      ["warn", "b", "refused", "x"],
+      ["warn", "", "timeout", "it was timeout"],
+      ["warn", "", "failed", "it was failed"],
+      ["warn", "a", "refused", "y"],
+      ["info", "a", "", ""],
+      ["info", "", "", ""],
     ]);
+    const many = keptLog();
+    const flood = new Troubles(many);
+    for (let each = 0; each < 100; each++) flood.met({}, outcome("failed", { message: "x".repeat(each) }));
+    expect(many.said).toHaveLength(5);
   });
 });
 
