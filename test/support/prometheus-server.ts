@@ -20,12 +20,14 @@ const START_SECONDS = 60;
 export async function startPrometheus(options: {
   readonly openmetrics: string;
   readonly extraFlags?: readonly string[];
+  /** its configuration file; default: it scrapes nothing and has no rules */
+  readonly configuration?: string;
 }): Promise<PrometheusServer> {
   const folder = await mkdtemp(join(tmpdir(), "gridmeter-prometheus-"));
   try {
     await importSamples(folder, options.openmetrics);
     const configuration = join(folder, "prometheus.yml");
-    await writeFile(configuration, "global: {}\n");
+    await writeFile(configuration, options.configuration ?? "global: {}\n");
     const child = spawn(
       PROMETHEUS,
       [
