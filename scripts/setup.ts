@@ -19,6 +19,10 @@ const TOOLS = {
     find: () => onPath("prometheus-pushgateway"),
     debian: { name: "prometheus-pushgateway", service: "prometheus-pushgateway" },
   },
+  victoriaMetrics: {
+    find: () => onPath("victoria-metrics"),
+    debian: { name: "victoria-metrics", service: "victoria-metrics" },
+  },
   /** the Python that has dirq */
   dirq: {
     find: () => (succeeds(PYTHON, ["-c", "import dirq.QueueSimple"]) ? PYTHON : undefined),

@@ -55,7 +55,10 @@ function counts(): { readonly passed: number; readonly failed: number } {
 }
 
 try {
-  step("tools", () => (ensureTools(["prometheus", "promtool", "pushgateway", "dirq", "moto", "cfnLint"]), 0));
+  step(
+    "tools",
+    () => (ensureTools(["prometheus", "promtool", "pushgateway", "victoriaMetrics", "dirq", "moto", "cfnLint"]), 0),
+  );
   step("types", () => run("tsc", "--noEmit"));
   step("lint", () => run("oxlint", "--type-aware", "--deny-warnings"));
   step("format", () => run("oxfmt", "--check"));

@@ -10,6 +10,8 @@ export type Evidence = {
   readonly selector: string;
   /** `value`: a value above 0 means seen, and there are few series; `presence`: any sample does, and every pod has one. */
   readonly kind: "value" | "presence";
+  /** selectors that have the same series between them */
+  readonly parts?: readonly string[];
 };
 
 /**
@@ -18,6 +20,8 @@ export type Evidence = {
  */
 const POINTS = { value: 8640, presence: 288 };
 const HOUR = 3600;
+/** All pods in parts, by the first digit of the uid; the last part has those whose uid stands under another name. */
+const UIDS = Array.from("0123456789abcdef", (digit) => `uid=~"${digit}.*"`).concat(`uid!~"[0-9a-f].*"`);
 /** Cells without an answer less than this apart are asked for together. */
 const TOGETHER = 288 * CELL;
 
@@ -30,9 +34,14 @@ export function evidenceOf(selection: Selection): readonly Evidence[] {
   if (monitoringSelector !== undefined) return [{ selector: monitoringSelector, kind: "value" }];
   return [
     { selector: selector("up", [`job=~".*kube-state-metrics.*"`, ...matchers]), kind: "value" },
-    { selector: selector("kube_pod_start_time", matchers), kind: "presence" },
-    { selector: selector("kube_pod_status_phase", [`phase="Running"`, ...matchers]), kind: "presence" },
+    presence("kube_pod_start_time", matchers),
+    presence("kube_pod_status_phase", [`phase="Running"`, ...matchers]),
   ];
+}
+
+function presence(metric: string, matchers: readonly string[]): Evidence {
+  const parts = UIDS.map((uids) => selector(metric, [...matchers, uids]));
+  return { selector: selector(metric, matchers), kind: "presence", parts };
 }
 
 /** The query of one kind of evidence; its value is above 0 where monitoring was seen in the last `seconds`. */
@@ -51,8 +60,7 @@ export async function findSeen(client: Client, selection: Selection, window: Win
   let open: readonly number[] = cellsOf(window);
   for (const evidence of evidenceOf(selection)) {
     const spans = spansOf(open, POINTS[evidence.kind]);
-    const query = evidenceQuery(evidence);
-    const answers = await Promise.all(spans.map((span) => askSpan(client, query, span)));
+    const answers = await Promise.all(spans.map((span) => askSpan(client, evidence, span)));
     const values = new Map<number, number>();
     for (const series of answers.flat()) for (const [time, value] of series.values) values.set(time, value);
     const stillOpen: number[] = [];
@@ -67,17 +75,35 @@ export async function findSeen(client: Client, selection: Selection, window: Win
   return seen.sort((a, b) => a - b);
 }
 
-/** Asks in halves, down to an hour, what the server refuses as too large; one after the other, so that a refusal ends it. */
-async function askSpan(client: Client, query: string, span: Window): Promise<readonly Series[]> {
+/**
+ * Asks in halves, down to an hour, what the server refuses as too large, then for presence by the first digit of the uid; one
+ * after the other, so that a refusal ends it.
+ */
+async function askSpan(client: Client, evidence: Evidence, span: Window): Promise<readonly Series[]> {
   try {
-    return await client.range(query, span.from, span.to, CELL);
+    return await client.range(evidenceQuery(evidence), span.from, span.to, CELL);
   } catch (thrown) {
-    const tooLarge = thrown instanceof GridmeterError && thrown.code === "prometheus_too_large";
-    if (!tooLarge || span.to - span.from < HOUR) throw thrown;
-    const middle = span.from + Math.floor((span.to - span.from) / (2 * CELL)) * CELL;
-    const first = await askSpan(client, query, { from: span.from, to: middle });
-    return [...first, ...(await askSpan(client, query, { from: middle + CELL, to: span.to }))];
+    const parts = isTooLarge(thrown) ? smaller(evidence, span) : [];
+    if (parts.length === 0) throw thrown;
+    const answers: Series[] = [];
+    for (const part of parts) answers.push(...(await askSpan(client, part.evidence, part.span)));
+    return answers;
   }
+}
+
+function isTooLarge(thrown: unknown): boolean {
+  return thrown instanceof GridmeterError && thrown.code === "prometheus_too_large";
+}
+
+function smaller(evidence: Evidence, span: Window): readonly { evidence: Evidence; span: Window }[] {
+  if (span.to - span.from >= HOUR) {
+    const middle = span.from + Math.floor((span.to - span.from) / (2 * CELL)) * CELL;
+    return [
+      { evidence, span: { from: span.from, to: middle } },
+      { evidence, span: { from: middle + CELL, to: span.to } },
+    ];
+  }
+  return (evidence.parts ?? []).map((part) => ({ evidence: { selector: part, kind: evidence.kind }, span }));
 }
 
 /** The ends of the window's cells. */

@@ -20,7 +20,8 @@ export const CUT_SHORT = "GRIDMETER_CUT_SHORT";
 /** Code given to a 200 that is not JSON at all. */
 export const NOT_JSON = "GRIDMETER_NOT_JSON";
 
-const TEXT_LENGTH = 300;
+/** How much of a long text is quoted: servers come to the point at once or at the very end. */
+const QUOTED = { start: 200, end: 250 };
 /** A TLS handshake that one side refuses or does not understand it will not take the next time. */
 const BROKEN_OFF = /\balert\b|_ALERT_|wrong.version.number|CERT_ALTNAME/i;
 
@@ -51,11 +52,16 @@ export function failure(thrown: unknown, source: Source): GridmeterError {
   if (response.status < 300) return unreadable(thrown, source);
   const text = serverText(response.data);
   const { code, advice } = adviseOn(response.status, text, location(response.headers), source.signed);
-  const quoted = text === "" ? "without a text" : `"${source.hide(withoutQuery(text)).slice(0, TEXT_LENGTH)}"`;
+  const quoted = text === "" ? "without a text" : `"${cut(source.hide(withoutQuery(text)))}"`;
   return new GridmeterError(
     code,
     `${source.name} answered ${response.status}: ${quoted}. Nothing was published. ${source.hide(advice)}`,
   );
+}
+
+function cut(text: string): string {
+  if (text.length <= QUOTED.start + QUOTED.end) return text;
+  return `${text.slice(0, QUOTED.start)} ... ${text.slice(-QUOTED.end)}`;
 }
 
 function unreachable(error: AxiosError, source: Source): GridmeterError {
@@ -74,7 +80,7 @@ function unreadable(error: AxiosError, source: Source): GridmeterError {
   if (error.code === NOT_JSON) {
     return new GridmeterError(
       "prometheus_bad_answer",
-      `${source.name} answered 200 with something that is not JSON: "${source.hide(start).slice(0, TEXT_LENGTH)}". ` +
+      `${source.name} answered 200 with something that is not JSON: "${cut(source.hide(start))}". ` +
         "Nothing was published. Set PROMETHEUS_SERVER to the base of the Prometheus HTTP API, not to a sign-in or web page.",
     );
   }

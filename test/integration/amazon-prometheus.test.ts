@@ -207,7 +207,7 @@ describe("what Amazon refuses is said in its words, with what to do", () => {
   });
 
   test("an answer that is too large: less may be asked", async () => {
-    const gate = await workspace({ keys: LASTING, largest: 50 });
+    const gate = await workspace({ keys: LASTING, largest: () => 50 });
     const error = await errorOf(client(gate).instant("up", 1));
     expect(error.code).toBe("prometheus_too_large");
     expect(error.message).toContain("response larger than the max");

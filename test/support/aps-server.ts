@@ -7,8 +7,8 @@ export type ApsOptions = {
   readonly keys: Readonly<Record<string, Key>>;
   /** milliseconds by which the server's clock is ahead of this machine's */
   readonly ahead?: number;
-  /** bytes of the largest answer; Amazon's are 50 MiB */
-  readonly largest?: number;
+  /** bytes of the largest answer under a path; Amazon's are 50 MiB */
+  readonly largest?: (path: string) => number;
   /** of the requests so far, counted from 1, those that come too fast */
   readonly throttled?: (count: number) => boolean;
 };
@@ -28,7 +28,7 @@ const amazonError = (status: number, message: string): Refusal => ({
  * signatures, takes POST queries under its own path only, and keeps Amazon's limits of range and answer in Amazon's words.
  */
 export async function startAps(upstream: string, options: ApsOptions): Promise<Gate> {
-  const { region = "eu-west-1", keys, ahead = 0, largest = 50 * 2 ** 20, throttled = () => false } = options;
+  const { region = "eu-west-1", keys, ahead = 0, largest = () => 50 * 2 ** 20, throttled = () => false } = options;
   let count = 0;
   const gate = await startGate(upstream, {
     path: (path) => (path.startsWith(`${WORKSPACE}/api/v1/query`) ? path.slice(WORKSPACE.length) : undefined),
@@ -48,10 +48,10 @@ export async function startAps(upstream: string, options: ApsOptions): Promise<G
       const text = `the query time range exceeds the limit (query length: ${span / 3600}h0m0s, limit: 768h0m0s)`;
       return apiError(422, "execution", text);
     },
-    answer: (_, body) => {
+    answer: ({ path }, body) => {
       const size = Buffer.byteLength(body);
-      if (size <= largest) return undefined;
-      return { status: 413, body: `response larger than the max (${size} vs ${largest})` };
+      if (size <= largest(path)) return undefined;
+      return { status: 413, body: `response larger than the max (${size} vs ${largest(path)})` };
     },
   });
   return { ...gate, url: gate.url + WORKSPACE };
