@@ -7,6 +7,9 @@ import type { Parts } from "./lambda-parts.ts";
 /** A year of a large site's records is a hundredth of this. */
 export const LARGEST_FILE = 5_000_000;
 
+/** Ends the key of the reason beside a refused file. */
+export const REASON = ".reason.txt";
+
 /** A file as somebody put it there; its name may hold what the store's own keys never do. */
 export type IncomingFile = {
   readonly key: string;
@@ -42,7 +45,7 @@ export async function moveFile(
   target: string,
   reason: string | undefined,
 ): Promise<void> {
-  if (reason !== undefined) await put(parts, Bucket, `${target}.reason.txt`, Buffer.from(reason, "utf8"));
+  if (reason !== undefined) await put(parts, Bucket, `${target}${REASON}`, Buffer.from(reason, "utf8"));
   await put(parts, Bucket, target, bytes);
   const match = etag === undefined ? {} : { IfMatch: etag };
   try {

@@ -1,14 +1,19 @@
-import type { S3EventRecord } from "aws-lambda";
+import { createHash } from "node:crypto";
 import { submitManual } from "../accounting/manual.ts";
 import type { ManualFileReport } from "../accounting/manual.ts";
 import { GridmeterError } from "../errors.ts";
-import { LARGEST_FILE, moveFile, readFile } from "./lambda-manual-files.ts";
+import { toldFiles, toldKey } from "./lambda-manual-event.ts";
+import type { ToldFile } from "./lambda-manual-event.ts";
+import { LARGEST_FILE, REASON, moveFile, readFile } from "./lambda-manual-files.ts";
 import { logger, warnDamaged } from "./lambda-log.ts";
 import { needed, neededStore } from "./lambda-parts.ts";
 import type { Parts } from "./lambda-parts.ts";
 import { ringFor } from "./lambda-ring.ts";
 
-/** What became of a file. `gone`: it was dealt with before (S3 may tell of a file twice). */
+/**
+ * What became of a file. `gone`: it was dealt with before (S3 may tell of a file twice). `ignored`: it is none of ours, or its
+ * key in the event is no key; trying again would not help.
+ */
 export type ManualOutcome = {
   readonly key: string;
   readonly outcome: "accepted" | "refused" | "gone" | "ignored";
@@ -18,6 +23,8 @@ export type ManualOutcome = {
 };
 
 const INCOMING = "manual/incoming/";
+/** S3 takes no longer keys, bytes. */
+const LONGEST_KEY = 1024;
 
 /**
  * `manual`: sends the good records of a hand-written file, each once, and moves the file to `manual/accepted/`, or if
@@ -25,22 +32,27 @@ const INCOMING = "manual/incoming/";
  * @param now epoch seconds
  * @throws GridmeterError `store_failed`, `store_conflict`, `queue_failed`, `config_invalid`
  */
-export async function manualFile(record: S3EventRecord, now: number, parts: Parts): Promise<ManualOutcome> {
-  const { bucket, object } = record.s3;
-  // S3 writes keys into its events as a form would.
-  const key = decodeURIComponent(object.key.replaceAll("+", " "));
+export async function manualFile(told: ToldFile, now: number, parts: Parts): Promise<ManualOutcome> {
+  const key = toldKey(told);
+  if (key === undefined) {
+    const text =
+      "is not written as S3 writes keys (percent-encoded UTF-8), so no file can be told by it. Nothing was sent; put the file under manual/incoming/ once more.";
+    logger.error(`The key ${JSON.stringify(told.key)} ${text}`);
+    return { key: told.key, outcome: "ignored" };
+  }
   const store = neededStore(parts);
   const incoming = store.fullKey(INCOMING);
   const name = key.startsWith(incoming) ? key.slice(incoming.length) : "";
-  if (bucket.name !== needed(parts.env, "GRIDMETER_BUCKET") || name === "" || name.endsWith("/")) {
+  if (told.bucket !== needed(parts.env, "GRIDMETER_BUCKET") || name === "" || name.endsWith("/")) {
     logger.warn(
-      `s3://${bucket.name}/${key} is no file under s3://${store.place.bucket}/${incoming}; it is left alone.`,
+      `s3://${told.bucket}/${key} is no file under s3://${store.place.bucket}/${incoming}; it is left alone.`,
     );
     return { key, outcome: "ignored" };
   }
   const file = await readFile(parts, store.place.bucket, key);
   if (file === undefined) return { key, outcome: "gone" };
-  const target = (outcome: "accepted" | "refused"): string => store.fullKey(`manual/${outcome}/${name}`);
+  const target = (outcome: "accepted" | "refused"): string =>
+    store.fullKey(`manual/${outcome}/${keptName(name, incoming)}`);
   if (file.text === undefined) {
     const reason = `The file is larger than ${LARGEST_FILE} bytes. Nothing of it was sent. Split it at a record's end.\n`;
     await moveFile(parts, store.place.bucket, file, target("refused"), reason);
@@ -70,6 +82,14 @@ export async function manualFile(record: S3EventRecord, now: number, parts: Part
   };
 }
 
+/** The name under which a file is kept: its own, unless a reason beside it would have too long a key. */
+function keptName(name: string, incoming: string): string {
+  if (Buffer.byteLength(incoming + name + REASON) <= LONGEST_KEY) return name;
+  const kept = createHash("sha256").update(name).digest("hex");
+  logger.warn(`${incoming}${name} has too long a name for the reason beside it; it is kept as ${kept}.`);
+  return kept;
+}
+
 function unitsOf({ sent, alreadySent }: ManualFileReport) {
   const units = [...sent, ...alreadySent].map(({ unit }) => unit);
   return [...new Map(units.map((unit) => [JSON.stringify([unit.site, unit.submitHost, unit.month]), unit])).values()];
@@ -90,19 +110,20 @@ function reasons({ sent, alreadySent, refused }: ManualFileReport): string {
   ].join("\n");
 }
 
-/** Deals with all files of an event; if one fails, the others go on. @throws the first failure */
-export async function manualFiles(records: readonly S3EventRecord[], now: number, parts: Parts) {
+/**
+ * Deals with all files of an event; if one fails, the others go on.
+ * @throws the first failure; GridmeterError `config_invalid` if the event is none of S3
+ */
+export async function manualFiles(event: unknown, now: number, parts: Parts) {
   const files: ManualOutcome[] = [];
   const failures: unknown[] = [];
-  for (const record of records) {
+  for (const told of toldFiles(event)) {
     try {
-      const outcome = await manualFile(record, now, parts);
+      const outcome = await manualFile(told, now, parts);
       logger.info(`${outcome.key}: ${outcome.outcome}`, { ...outcome });
       files.push(outcome);
     } catch (error) {
-      logger.error(`${record.s3.object.key} failed`, {
-        code: error instanceof GridmeterError ? error.code : "unexpected",
-      });
+      logger.error(`${told.key} failed`, { code: error instanceof GridmeterError ? error.code : "unexpected" });
       failures.push(error);
     }
   }

@@ -1,7 +1,7 @@
 // The functions killed between any two of their calls to S3, SQS and SSM, called twice and at once, and with S3 and SQS at
 // fault: in this process, against a real Prometheus and moto. What comes of it is judged where it ends, at ssmsend.
 import { ListObjectsV2Command, PutObjectCommand } from "@aws-sdk/client-s3";
-import type { S3EventRecord, SQSRecord } from "aws-lambda";
+import type { SQSRecord } from "aws-lambda";
 import pLimit from "p-limit";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { readState } from "../../lib/accounting/state.ts";
@@ -158,9 +158,8 @@ describe("manual killed and told of its file again", () => {
   const envOf = (prefix: string) => ({ ...one.env, GRIDMETER_PREFIX: prefix });
   const attempt = async (prefix: string, death?: Death) => {
     const parts = dyingParts(envOf(prefix), death);
-    const object = { key: `${prefix}/manual/incoming/a+b%C3%BC.txt` };
-    const event = { s3: { bucket: { name: one.bucket }, object } } as S3EventRecord;
-    const outcome = await manualFile(event, Math.floor(Date.now() / 1000), parts).catch(() => undefined);
+    const told = { bucket: one.bucket, key: `${prefix}/manual/incoming/a+b%C3%BC.txt` };
+    const outcome = await manualFile(told, Math.floor(Date.now() / 1000), parts).catch(() => undefined);
     parts.destroy();
     return { outcome: outcome?.outcome, calls: parts.calls() };
   };
