@@ -101,11 +101,11 @@ function certificates(pem: string): { readonly pem: string; readonly first: X509
   return first === undefined ? undefined : { pem, first };
 }
 
-function expiry(certificate: X509Certificate): string | undefined {
+function expiry({ validFrom, validTo }: X509Certificate): string | undefined {
   const now = Date.now();
-  if (certificate.validToDate.getTime() < now) return `expired at ${certificate.validToDate.toISOString()}. Renew it`;
-  if (certificate.validFromDate.getTime() <= now) return undefined;
-  return `is not valid before ${certificate.validFromDate.toISOString()}. Check it and the clock of this machine`;
+  if (Date.parse(validTo) < now) return `expired at ${new Date(validTo).toISOString()}. Renew it`;
+  if (Date.parse(validFrom) <= now) return undefined;
+  return `is not valid before ${new Date(validFrom).toISOString()}. Check it and the clock of this machine`;
 }
 
 function privateKey(pem: string): { readonly pem: string; readonly key: KeyObject } | string {
