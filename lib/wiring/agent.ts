@@ -1,4 +1,5 @@
 import { knownMetric } from "../agent/exposition-catalogue.ts";
+import { openPaiMetrics } from "../agent/openpai.ts";
 import { PushAccount } from "../agent/meta-pushes.ts";
 import { Meta } from "../agent/meta.ts";
 import type { ProcessFigures } from "../agent/meta.ts";
@@ -11,7 +12,7 @@ import type { AgentLog } from "../agent/schedule-log.ts";
 import { Schedule } from "../agent/schedule.ts";
 import { startServer } from "../agent/server.ts";
 import { Board } from "../agent/snapshot-board.ts";
-import type { Join } from "../agent/snapshot.ts";
+import type { Extra } from "../agent/snapshot.ts";
 import type { AgentConfig } from "../config/agent.ts";
 import { joinedMetrics } from "../probes/joined.ts";
 import { authorization } from "./agent-gateway.ts";
@@ -49,9 +50,17 @@ export function buildAgent({ config, version, log, probes = configuredProbes(con
     process: processFigures,
     ...(pushes === undefined ? {} : { pushes }),
   });
-  const joins: readonly Join[] = [joinedMetrics];
+  const openPai: Extra = (fresh, figures) => openPaiMetrics(fresh, figures, config.instance);
   const fault = (error: string): void => log.error({ error }, "data could not be joined: this is a fault of the agent");
-  const board = new Board({ probes, meta, joins, catalogue: knownMetric, clock: machineClock, fault });
+  const board = new Board({
+    probes,
+    meta,
+    joins: [joinedMetrics],
+    extras: config.openpaiNames ? [openPai] : [],
+    catalogue: knownMetric,
+    clock: machineClock,
+    fault,
+  });
   const publisher = pushes === undefined ? undefined : publisherOf(config, board, pushes, log);
   const results = new ResultLog(log);
   const schedule = new Schedule({

@@ -161,6 +161,20 @@ describe("gridmeter agent", () => {
     expect(await groupsOf("fault")).toEqual([]);
   });
 
+  it("publishes job-exporter's names beside its own, where they are asked for", async () => {
+    tools.tell("docker-info", "hang");
+    const slow = { "docker-daemon": { timeout: "1s" } };
+    const running = await agent(["--config", configured("openpai", {}, slow), "--openpai-names"]);
+    const text = async () => (await fetch(`${running.url}/metrics`)).text();
+    await until("docker info has timed out", async () => /docker_daemon_count{.*error="timeout"} 1/.test(await text()));
+    await until("jobs are known", async () => /task_gpu_percent{.*username="ann"/.test(await text()));
+    const use = /task_cpu_percent{probe="docker-stats",.*role_name="worker"/;
+    await until("docker stats has run", async () => use.test(await text()));
+    await until("they are pushed", async () =>
+      /nvidiasmi_temperature{.*instance="openpai"/.test(await gateway.metrics()),
+    );
+  });
+
   it("does not start with a configuration that is wrong, or a port that is taken", async () => {
     const wrong = await run(["agent", "--config", writeConfig(folder, { probes: { ps: { timeout: 0 } } })]);
     expect(wrong).toMatchObject({ code: 2, stdout: "" });

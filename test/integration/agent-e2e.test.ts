@@ -89,7 +89,7 @@ const answer = z.object({
 });
 /** The series of an instant query, by their labels. */
 async function query(text: string): Promise<readonly Readonly<Record<string, string>>[]> {
-  const reply = await fetch(`${prometheus.url}/api/v1/query?${new URLSearchParams({ query: text })}`);
+  const reply = await fetch(`${prometheus.url}/api/v1/query?${new URLSearchParams({ query: text }).toString()}`);
   return answer.parse(await reply.json()).data.result.map(({ metric }) => metric);
 }
 
