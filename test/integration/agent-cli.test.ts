@@ -173,6 +173,7 @@ describe("gridmeter agent", () => {
     await until("they are pushed", async () =>
       /nvidiasmi_temperature{.*instance="openpai"/.test(await gateway.metrics()),
     );
+    expect(dataOf(await text(), "docker-daemon").some((line) => line.startsWith("gridmeter_docker_up"))).toBe(false);
   });
 
   it("does not start with a configuration that is wrong, or a port that is taken", async () => {
