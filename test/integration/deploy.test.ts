@@ -232,6 +232,10 @@ test("events/work-item.json brings nothing new; of events/auto.json last month i
 test("a state that is damaged is recovered from what was spooled, and published under a later generation", async () => {
   const [state = ""] = await store.list("state/2025-01/");
   await store.put(state, "no JSON");
+  // Looking only: it is set aside in thought, and nothing is written.
+  const keys = await store.list("");
+  expect(await invoke("plan", await eventFile("gap-dry-run"))).toMatchObject({ messages: [{ status: "published" }] });
+  expect(await store.list("")).toEqual(keys);
   await invoke("plan", { ...(await eventFile<object>("gap-dry-run")), dryRun: false });
   expect(await work()).toBe(1);
   expect((await store.list("damaged/")).length).toBe(1);

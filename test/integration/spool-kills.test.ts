@@ -31,7 +31,7 @@ import { scratchDirectory } from "../support/store-script.ts";
 const KILLS = RANDOM_KILLS.spooler;
 const SEED = "spoolers";
 const random = new Random(SEED);
-const SLOTS = 3;
+const SLOTS = 4;
 const READER = fileURLToPath(new URL("../support/dirq-reader.py", import.meta.url));
 // Three units at a time are published, and left after a while: a loss is seen where nothing newer hides it.
 const AT_A_TIME = 3;
@@ -164,7 +164,7 @@ test(`${KILLS} spoolers killed with SIGKILL at random instants (seed "${SEED}")`
       // until it is at the queue: a sweep alone takes dozens of requests.
       const atQueue = progress.killed % 2 === 0;
       const { first, last } = atQueue
-        ? requests(proxy, 1 + random.unit() * 5, ({ target }) => target !== undefined)
+        ? requests(proxy, 1 + random.unit() * 3, ({ target }) => target !== undefined)
         : requests(proxy, 1 + random.unit() ** 1.5 * 50, () => true);
       await first;
       await Promise.race([last, sleep(atQueue ? 10_000 : 4000)]);

@@ -1,4 +1,10 @@
-import { GetQueueAttributesCommand, SQSClient, SendMessageCommand } from "@aws-sdk/client-sqs";
+import {
+  GetQueueAttributesCommand,
+  ReceiveMessageCommand,
+  SQSClient,
+  SendMessageCommand,
+  SetQueueAttributesCommand,
+} from "@aws-sdk/client-sqs";
 import { PutObjectCommand, S3Client } from "@aws-sdk/client-s3";
 import { readFile } from "node:fs/promises";
 import type { ChildProcess } from "node:child_process";
@@ -9,6 +15,8 @@ import { z } from "zod";
 import type { Unit } from "../../lib/accounting/tenant.ts";
 import { DirqQueue } from "../../lib/outbox/dirq-queue.ts";
 import { doorbellsOf, ring } from "../../lib/outbox/doorbell.ts";
+import type { BellQueue } from "../../lib/outbox/sqs-bell.ts";
+import { SpoolRound } from "../../lib/spool/spooler-round.ts";
 import { spoolOnce } from "../../lib/spool/spooler.ts";
 import { S3Store } from "../../lib/store/s3-store.ts";
 import { createS3, createSqs } from "../../lib/wiring/aws.ts";
@@ -128,6 +136,42 @@ describe("one pass", () => {
     expect(await generations()).toEqual([2, 2]);
     expect(await direct.list("outgoing/")).toEqual([]);
   });
+});
+
+test("a queue message that waits so often that SQS gives it up is only a message: the next sweep takes its object", async () => {
+  const dead = await moto.queue();
+  const { Attributes = {} } = await moto.sqs.send(
+    new GetQueueAttributesCommand({ QueueUrl: dead, AttributeNames: ["QueueArn"] }),
+  );
+  const RedrivePolicy = JSON.stringify({ deadLetterTargetArn: Attributes["QueueArn"], maxReceiveCount: 2 });
+  await moto.sqs.send(new SetQueueAttributesCommand({ QueueUrl: url, Attributes: { RedrivePolicy } }));
+  await publishGeneration(direct, unit, 1);
+  await pass();
+  const names = await namesIn();
+  await dirqTool("lock", root, ...names);
+  await publishGeneration(direct, unit, 2, bell());
+  const { ports } = spoolPorts(store, root, { sqs, url });
+  // It waits no minute here, or the test would.
+  const impatient: BellQueue = {
+    receive: (seconds, stop) => ports.bell!.receive(seconds, stop),
+    remove: (message) => ports.bell!.remove(message),
+    postpone: (message) => ports.bell!.postpone(message, 0),
+  };
+  const round = new SpoolRound({ ...ports, bell: impatient });
+  for (let taken = 1; taken > 0;) {
+    const messages = await impatient.receive(1, never);
+    await round.take(messages, impatient);
+    taken = messages.length;
+  }
+  expect(await inQueue()).toEqual([0, 0]);
+  expect(
+    (await moto.sqs.send(new ReceiveMessageCommand({ QueueUrl: dead, MaxNumberOfMessages: 10 }))).Messages,
+  ).toHaveLength(2);
+  expect(await direct.list("outgoing/")).toHaveLength(2);
+  await dirqTool("send", root, ...names);
+  expect((await pass()).errors).toEqual([]);
+  expect(await generations()).toEqual([2, 2]);
+  expect(await direct.list("outgoing/")).toEqual([]);
 });
 
 describe("poison is set aside with its reason, and the rest goes on", () => {
@@ -322,27 +366,34 @@ test("all that it asks of AWS is in the policy that is documented, and nothing m
   });
   await pass();
   asked.push(...faults.requests);
-  const statement = z.object({
+  const statement = z.strictObject({
     Sid: z.string(),
     Effect: z.literal("Allow"),
     Action: z.array(z.string()),
     Resource: z.array(z.string()),
+    Condition: z.strictObject({ StringLike: z.strictObject({ "s3:prefix": z.array(z.string()) }) }).optional(),
   });
-  const policy = z.object({ Version: z.literal("2012-10-17"), Statement: z.array(statement) });
+  const policy = z.strictObject({ Version: z.literal("2012-10-17"), Statement: z.array(statement) });
   const { Statement } = policy.parse(
     JSON.parse(await readFile(new URL("../../deploy/iam/spooler-policy.json", import.meta.url), "utf8")),
   );
   const allowed = new Set(
-    Statement.flatMap(({ Action, Resource }) => Action.flatMap((action) => Resource.map((on) => `${action} ${on}`))),
+    Statement.flatMap(({ Action, Resource, Condition }) => {
+      const under = Condition?.StringLike["s3:prefix"].map((prefix) => ` under ${prefix}`) ?? [""];
+      return Action.flatMap((action) => Resource.flatMap((on) => under.map((where) => `${action} ${on}${where}`)));
+    }),
   );
-  expect([...new Set(asked.map(rightOf))].toSorted()).toEqual([...allowed].toSorted());
+  expect([...new Set(asked.flatMap(rightsOf))].toSorted()).toEqual([...allowed].toSorted());
 });
 
-/** The IAM right that a request takes, and on what, as the policy writes it. */
-function rightOf({ method, path, target }: AwsRequest): string {
-  if (target !== undefined) return `${target.replace("AmazonSQS.", "sqs:")} arn:aws:sqs:REGION:ACCOUNT:QUEUE`;
-  const stage = /\/apel\/([a-z]+)\//.exec(path)?.[1];
-  if (stage === undefined) return `s3:ListBucket arn:aws:s3:::BUCKET`;
+/** The IAM rights that a request takes, as the policy writes them. A missing object is told of only to who may list it. */
+function rightsOf({ method, path, target }: AwsRequest): readonly string[] {
+  if (target !== undefined) return [`${target.replace("AmazonSQS.", "sqs:")} arn:aws:sqs:REGION:ACCOUNT:QUEUE`];
+  const listed = new URL(path, "http://s3").searchParams.get("prefix");
+  const stage = /^apel\/([a-z]+)\//.exec(listed ?? path.split("/").slice(2).join("/"))?.[1];
+  const listing = `s3:ListBucket arn:aws:s3:::BUCKET under PREFIX/${stage}/*`;
+  if (listed !== null) return [listing];
   const action = method === "PUT" ? "Put" : method === "DELETE" ? "Delete" : "Get";
-  return `s3:${action}Object arn:aws:s3:::BUCKET/PREFIX/${stage}/*`;
+  const right = `s3:${action}Object arn:aws:s3:::BUCKET/PREFIX/${stage}/*`;
+  return action === "Get" ? [right, listing] : [right];
 }

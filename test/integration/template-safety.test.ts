@@ -6,7 +6,7 @@ import { ofType, properties, readTemplate } from "../support/template.ts";
 import type { Json, Template } from "../support/template.ts";
 
 const BUCKET = "arn:aws:s3:::gridmeter-dev-123456789012-eu-central-1";
-const EVERYTHING = ["MailsAlarms", "UsesKmsKey", "UsesVpc", "ReservesConcurrency"];
+const EVERYTHING = ["MailsAlarms", "UsesKmsKey", "UsesAmazonPrometheus", "UsesVpc", "ReservesConcurrency"];
 
 let project: Deployment;
 /** with nothing that is optional, and with all of it */
@@ -48,6 +48,7 @@ const INTERFACES = [
   "ec2:UnassignPrivateIpAddresses *",
 ];
 const KEY = ["kms:Decrypt KmsKeyArn", "kms:GenerateDataKey KmsKeyArn"];
+const METRICS = ["aps:QueryMetrics PrometheusWorkspaceArn"];
 const PARAMETERS = ["ssm:GetParameter arn:aws:ssm:eu-central-1:123456789012:parameter/gridmeter/dev/*"];
 const s3 = (action: string, ...prefixes: readonly string[]): string[] =>
   prefixes.map((prefix) => `s3:${action} ${BUCKET}/${prefix}/*`);
@@ -59,8 +60,8 @@ const ROLES = {
   PlanRole: [
     ...logs("Plan"),
     ...TRACES,
-    ...s3("GetObject", "ledger", "state", "outgoing", "spooled", "config"),
-    list("ledger", "state", "outgoing", "spooled", "config"),
+    ...s3("GetObject", "ledger", "state", "outgoing", "spooled", "config", "damaged"),
+    list("ledger", "state", "outgoing", "spooled", "config", "damaged"),
     ...PARAMETERS,
     ...send("WorkQueue", "FailedInvocations"),
   ],
@@ -94,7 +95,8 @@ describe("roles", () => {
   test.each(Object.entries(ROLES))("%s may do this and nothing else", (role, expected) => {
     expect([...rights(template, role)].sort()).toEqual([...expected].sort());
     const withKey = role === "ReapRole" ? [] : KEY;
-    expect([...rights(fullTemplate, role)].sort()).toEqual([...expected, ...INTERFACES, ...withKey].sort());
+    const asking = role === "PlanRole" || role === "AccountRole" ? METRICS : [];
+    expect([...rights(fullTemplate, role)].sort()).toEqual([...expected, ...INTERFACES, ...withKey, ...asking].sort());
     expect(properties(template, role)["AssumeRolePolicyDocument"].Statement).toEqual([
       { Effect: "Allow", Principal: { Service: "lambda.amazonaws.com" }, Action: "sts:AssumeRole" },
     ]);

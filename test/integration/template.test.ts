@@ -32,6 +32,7 @@ const NAMED = [
 const OPTIONAL = {
   ALARM_EMAIL: "grid-admins@example.org",
   KMS_KEY_ARN: "arn:aws:kms:eu-central-1:123456789012:key/0123abcd",
+  PROMETHEUS_WORKSPACE_ARN: "arn:aws:aps:eu-central-1:123456789012:workspace/ws-0123abcd",
   VPC_SUBNET_IDS: "subnet-0123abcd,subnet-4567abcd",
   VPC_SECURITY_GROUP_IDS: "sg-0123abcd",
   PLAN_RESERVED_CONCURRENCY: "1",
@@ -56,6 +57,7 @@ beforeAll(async () => {
   fullTemplate = await readTemplate(join(project.folder, "full"), [
     "MailsAlarms",
     "UsesKmsKey",
+    "UsesAmazonPrometheus",
     "UsesVpc",
     "ReservesConcurrency",
   ]);
@@ -131,6 +133,7 @@ describe("functions", () => {
     expect(fullTemplate.Parameters).toMatchObject({
       AlarmEmail: { Default: OPTIONAL.ALARM_EMAIL },
       KmsKeyArn: { Default: OPTIONAL.KMS_KEY_ARN },
+      PrometheusWorkspaceArn: { Default: OPTIONAL.PROMETHEUS_WORKSPACE_ARN },
       VpcSubnetIds: { Default: OPTIONAL.VPC_SUBNET_IDS },
       VpcSecurityGroupIds: { Default: OPTIONAL.VPC_SECURITY_GROUP_IDS },
       PlanReservedConcurrency: { Default: "1" },
@@ -196,7 +199,7 @@ describe("queues", () => {
 
   test.each([
     ["WorkQueue", "WorkDeadLetters", 5],
-    ["SpoolQueue", "SpoolDeadLetters", 100],
+    ["SpoolQueue", "SpoolDeadLetters", 1000],
   ])("%s is FIFO, and so are its dead letters in %s", (name, deadLetters, maxReceiveCount) => {
     expect(queue(name)).toMatchObject({
       FifoQueue: true,
