@@ -12,6 +12,8 @@ const INSTEAD: Readonly<Record<string, string>> = {
     'exports.Registry = require("prom-client/lib/registry"); exports.Gauge = require("prom-client/lib/gauge");',
   // axios loads it for uploads of forms, and with it a table of all media types.
   "form-data": "export default class FormData {}",
+  // follow-redirects would print with it, where DEBUG is set.
+  debug: "module.exports = () => () => undefined;",
 };
 
 const LOCALES = /[\\/]zod[\\/]v4[\\/]locales[\\/]index\.js$/;
@@ -59,6 +61,8 @@ export const lean: Plugin = {
       contents: INSTEAD[path] ?? "",
       resolveDir: String(pluginData),
     }));
+    // Requests go through Node's own client, as without this.
+    bundler.onLoad({ filter: FETCH }, () => ({ contents: INSTEAD_OF_AXIOS.fetch }));
     bundler.onLoad({ filter: LOCALES }, onlyEnglish);
     // A hundred and fifty classes that differ in their names.
     bundler.onLoad({ filter: SSM_ERRORS }, async ({ path }) => {
