@@ -28,7 +28,8 @@ export type Job = {
   readonly periods: readonly Stretch[];
   /** what ours is asked to do, and the ledger it starts from, if any */
   readonly ours: Pick<AccountOptions, "now" | "months">;
-  readonly ledgerOf?: string;
+  /** makes the ledger that ours starts from, for a server's address, since days counted from another server do not count; gives its place */
+  readonly ledger?: (at: string) => Promise<string>;
 };
 
 /**
@@ -38,16 +39,23 @@ export type Job = {
 export async function compare(bench: Bench, job: Job): Promise<Comparison> {
   const { contestants, url, repeat, say } = bench;
   const reference = (at: string): Promise<Counted> => contestants.reference(at, job.periods, url);
-  const ours = async (at: string): Promise<Counted> =>
-    contestants.account({ ...job.ours, url: at, place: await contestants.place(job.ledgerOf) }, url);
+  const ours = async (at: string, ledger: string | undefined): Promise<Counted> =>
+    contestants.account({ ...job.ours, url: at, place: await contestants.place(ledger) }, url);
 
   say(`${job.name}: what each asks for`);
-  const asked = { reference: await recorded(url, reference), ours: await recorded(url, ours) };
+  const asked = {
+    reference: await recorded(url, async (at) => () => reference(at)),
+    ours: await recorded(url, async (at) => {
+      const ledger = await job.ledger?.(at);
+      return () => ours(at, ledger);
+    }),
+  };
+  const ledger = await job.ledger?.(url);
   const runs = { reference: new Array<Counted>(), ours: new Array<Counted>(), limit: new Array<Run>() };
   for (let round = 1; round <= repeat; round += 1) {
     say(`${job.name}: round ${round} of ${repeat}`);
     runs.reference.push(await reference(url));
-    runs.ours.push(await ours(url));
+    runs.ours.push(await ours(url, ledger));
     runs.limit.push(await contestants.replay(url, asked.ours.requests));
   }
   return {
@@ -57,10 +65,13 @@ export async function compare(bench: Bench, job: Job): Promise<Comparison> {
   };
 }
 
-async function recorded(url: string, run: (at: string) => Promise<unknown>): Promise<Recording> {
+/** Lets a program get ready and run behind a recorder, and gives the recording of the run alone. */
+async function recorded(url: string, ready: (at: string) => Promise<() => Promise<unknown>>): Promise<Recording> {
   const recorder = await startRecorder(url);
   try {
-    await run(recorder.url);
+    const run = await ready(recorder.url);
+    recorder.clear();
+    await run();
     return recorder.recording;
   } finally {
     await recorder.stop();

@@ -21,7 +21,7 @@ const stats = z.object({
 
 /** What a program asked, and what Prometheus says it cost. */
 export type Recording = {
-  readonly requests: Recorded[];
+  requests: Recorded[];
   /** bytes of the answers, not compressed */
   bytes: number;
   /** samples that the queries looked at */
@@ -30,7 +30,13 @@ export type Recording = {
   peakSamples: number;
 };
 
-export type Recorder = { readonly url: string; readonly recording: Recording; stop(): Promise<void> };
+export type Recorder = {
+  readonly url: string;
+  readonly recording: Recording;
+  /** forgets what was recorded so far */
+  clear(): void;
+  stop(): Promise<void>;
+};
 
 /** Enough of an answer's end to hold its statistics, which for a range are told step by step. */
 const TAIL = 1 << 20;
@@ -67,6 +73,7 @@ export async function startRecorder(upstream: string): Promise<Recorder> {
   return {
     url: `http://127.0.0.1:${port}`,
     recording,
+    clear: () => Object.assign(recording, { requests: [], bytes: 0, samples: 0, peakSamples: 0 }),
     stop: async () => {
       server.closeAllConnections();
       server.close();

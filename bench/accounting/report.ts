@@ -75,7 +75,7 @@ export function markdownOf(results: Results): string {
     `Data: a job runs for about an hour (50 to 70 minutes) and lingers one, has one container and a name of its own; ` +
       `kube-state-metrics' start, completion, CPU request and all five phases, scraped every ${options.scrapeSeconds} s.`,
     made.join("\n"),
-    `Medians of ${options.repeat} rounds in which the ways are measured in turns (peak RSS: the greatest), straight against Prometheus. ` +
+    `Medians of ${options.repeat === 1 ? "one round" : `${options.repeat} rounds`} in which the ways are measured in turns (peak RSS: the greatest), straight against Prometheus. ` +
       "bench/README.md says what each way and each column is.",
     ...tablesOf(results).map((table) => forMarkdown(table).trimEnd()),
     missed.length === 0

@@ -40,14 +40,17 @@ export async function coldMonth(bench: Bench, layout: Layout): Promise<ColdMonth
 export async function daily(bench: Bench, layout: Layout): Promise<Comparison> {
   const { contestants, url } = bench;
   const current = plusMonths(measuredMonth, 1);
-  bench.say("a daily run: the ledger as the day before left it");
-  const ledgerOf = await contestants.place();
-  await contestants.account({ url, place: ledgerOf, now: dailyRunAt - DAY });
+  const ledger = async (at: string): Promise<string> => {
+    bench.say("a daily run: the ledger as the day before leaves it");
+    const place = await contestants.place();
+    await contestants.account({ url: at, place, now: dailyRunAt - DAY }, url);
+    return place;
+  };
   const comparison = await compare(bench, {
     name: "a daily run",
     periods: [monthStretch(measuredMonth), { from: startOfMonth(current), to: dailyRunAt }],
     ours: { now: dailyRunAt },
-    ledgerOf,
+    ledger,
   });
   const previous = truthOf(layout, measuredMonth);
   mustCount(comparison.ours.figures?.[0], previous, previous, "gridmeter's previous month");

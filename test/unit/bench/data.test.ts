@@ -1,8 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Contestants } from "../../../bench/accounting/contestants.ts";
 import { uncompacted } from "../../../bench/accounting/compact.ts";
 import { fill } from "../../../bench/accounting/fill.ts";
 import { jobsIn, truthOf } from "../../../bench/accounting/jobs.ts";
 import { eachSample, seriesIn } from "../../../bench/accounting/series.ts";
+import { ASKED } from "../../../bench/accounting/reference.ts";
+import { coldMonth } from "../../../bench/accounting/sections.ts";
 import type { Server } from "../../../bench/accounting/server.ts";
 import { startServer } from "../../../bench/accounting/server.ts";
 import { HOUR, layoutOf, measuredMonth, monthsOf, plusMonths, startOfMonth } from "../../../bench/accounting/shape.ts";
@@ -62,7 +65,7 @@ test("a block's ranges count as compacted when all but the last hold one block",
 describe("samples written to the real Prometheus", () => {
   let server: Server;
   let scratch: Awaited<ReturnType<typeof scratchDirectory>>;
-  const small = layoutOf({ jobs: 248, months: 1, scrapeSeconds: 600 });
+  const small = layoutOf({ jobs: 62, months: 1, scrapeSeconds: 60 });
 
   beforeAll(async () => {
     scratch = await scratchDirectory();
@@ -98,6 +101,28 @@ describe("samples written to the real Prometheus", () => {
       expect(await scalar(`count(count_over_time(${name}${range}))`), name).toBe(series);
       expect(await scalar(`sum(count_over_time(${name}${range}))`), name).toBe(samples);
       expect(await scalar(`sum(sum_over_time(${name}${range}))`), name).toBeCloseTo(sum, -4);
+    }
+  });
+
+  test("are counted by all that are compared, right and from the same server", { timeout: 120_000 }, async () => {
+    const contestants = await Contestants.open();
+    try {
+      const found = await coldMonth({ contestants, url: server.url, repeat: 1, say: () => undefined }, small);
+      const truth = truthOf(small, measuredMonth);
+      expect(found.reference.figures).toEqual([truth]);
+      expect(found.ours.figures).toEqual([truth]);
+      expect(found.reference.middle.queries).toBe(ASKED.length);
+      const asked = found.ours.recording?.requests.filter(({ path }) => path.startsWith("/api/v1/query"));
+      expect(asked).toHaveLength(found.ours.middle.queries);
+      expect(found.limit.middle.queries).toBe(found.ours.middle.queries);
+      expect(found.reference.recording?.samples).toBeGreaterThan(truth.jobs * 60);
+      expect(found.again.queries).toBe(0);
+      for (const { middle } of [found.reference, found.ours, found.limit]) {
+        expect(middle.peakBytes).toBeGreaterThan(10e6);
+        expect(middle.cpuSeconds).toBeGreaterThanOrEqual(0);
+      }
+    } finally {
+      await contestants.close();
     }
   });
 
