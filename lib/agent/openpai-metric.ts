@@ -4,7 +4,7 @@ import type { Labels, Metric } from "./types.ts";
 /** One series; undefined is what was not read, and is left out. */
 export type OpenPaiSample = { readonly labels: Labels; readonly value: number | undefined };
 
-/** A metric of the catalogue, without what was not read; a histogram is laid out by openPaiHistogram. */
+/** A metric of the catalogue, without what was not read; a histogram comes as its parts, by openpai-account.ts. */
 export const openPaiMetric = (name: OpenPaiName, samples: readonly OpenPaiSample[]): Metric => {
   const { type, help } = OPENPAI_METRICS[name];
   return {
