@@ -291,13 +291,15 @@ describe("a gateway that fails", () => {
   ] as const)(
     "%s for a while: asked by one request at a time, and then only the newest values arrive",
     async (_, fault, result) => {
-      const own = started({ deadline: 0.4 });
+      const own = started({ deadline: fault === "hang" ? 1 : 10 });
       own.settle("custom", ok(gauge("own", 1)));
       await shows("own", "custom").toBe(1);
       await eventually(() => own.board.exposition()).toContain('gridmeter_push_groups_pending{probe="agent"} 0');
       gate.gate = fault;
       own.settle("custom", ok(gauge("own", 2)));
       await eventually(() => pushes(own, result)).toBeGreaterThan(0);
+      // Those that were sent before anybody knew.
+      await eventually(() => gate.here).toBeLessThanOrEqual(1);
       gate.most = { all: 0, ofOnePath: 0 };
       const before = pushes(own, result);
       for (let turn = 3; turn <= 30; turn++) {
@@ -314,8 +316,8 @@ describe("a gateway that fails", () => {
       await shows("gridmeter_gpu_attached", "nvidia-smi").toBe(30);
       const values = gate.seen.flatMap(({ body }) => /^own\{.*\} (\d+)$/m.exec(body)?.[1] ?? []);
       expect(new Set(values)).toEqual(new Set(["30"]));
-      await eventually(() => own.log.said.map(({ level }) => level)).toEqual(["warn", "info"]);
-      expect(own.log.said[0]?.fields).toMatchObject({ result });
+      await eventually(() => own.log.said.at(-1)?.level).toBe("info");
+      expect(own.log.said.filter(({ fields }) => "result" in fields && fields.result === result)).toHaveLength(1);
     },
   );
 

@@ -21,6 +21,8 @@ export type GatewayGate = {
   readonly url: string;
   /** in the order in which they came */
   readonly seen: Passed[];
+  /** how many requests are here */
+  readonly here: number;
   /** the most requests that were here at the same time, in all and of one path; set to 0 to count anew */
   most: { all: number; ofOnePath: number };
   gate: Gate;
@@ -47,6 +49,9 @@ export async function startGate(upstream: string, identity?: Identity): Promise<
   const own: GatewayGate = {
     url: `${identity === undefined ? "http" : "https"}://127.0.0.1:${await listen(server)}`,
     seen: [],
+    get here() {
+      return here.length;
+    },
     most: { all: 0, ofOnePath: 0 },
     gate: "pass",
     connections: 0,

@@ -144,7 +144,10 @@ test("a client that does not read what it asked for is cut off", async () => {
   socket.on("error", () => undefined);
   socket.pause();
   socket.write("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
-  await new Promise((resolve) => setTimeout(resolve, 2_500));
+  // The server's end is in this process as well: of the two sockets only the client's is left.
+  const sockets = () => process.getActiveResourcesInfo().filter((name) => name === "TCPSocketWrap").length;
+  await expect.poll(sockets, { timeout: 20_000 }).toBe(2);
+  await expect.poll(sockets, { timeout: 20_000 }).toBe(1);
   const closed = once(socket, "close");
   let bytes = 0;
   socket.on("data", (chunk: Buffer) => (bytes += chunk.length));
