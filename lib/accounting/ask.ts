@@ -10,38 +10,6 @@ const MOST_QUERIES = { anHour: SHARDS / 2, besides: 2 * SHARDS };
 /** A server that says it cannot answer now is asked for less so often before that is believed. */
 const MOST_UNAVAILABLE = 3;
 
-type Answer = Map<string, Row>;
-
-/** Whether of two rows of one uid, from two tiles, the later tile's replaces the earlier's. */
-function wins(fact: Fact, held: Row, next: Row): boolean {
-  switch (fact) {
-    case "end":
-    case "name":
-    case "start":
-    case "finished":
-    case "cpu":
-    case "memoryUsed":
-      return next.value > held.value || Number.isNaN(next.value);
-    case "cores":
-    case "memoryRequest":
-      // The request in force at the end: the later tile knows better.
-      return true;
-    case "vo":
-      // A label that changed: any fixed choice will do, as long as it does not depend on the tiles.
-      return (next.text ?? "") > (held.text ?? "");
-    default:
-      return fact satisfies never;
-  }
-}
-
-function merge(fact: Fact, into: Answer, rows: Iterable<Row>): void {
-  for (const row of rows) {
-    const key = row.part === undefined ? row.uid : `${row.uid} ${row.part}`;
-    const held = into.get(key);
-    if (held === undefined || wins(fact, held, row)) into.set(key, row);
-  }
-}
-
 type Tile = { readonly window: Window; readonly size: Size; readonly shards: number };
 
 /** The next tile from a place on: hours of all uids, or shards of the hour. */
@@ -57,8 +25,9 @@ function tileAt(from: number, shard: number, to: number, size: Size): Tile {
 
 /**
  * Asks a fact over a window. Where Prometheus refuses it, the *asked range* is tiled contiguously, down to an hour, then
- * by uid prefix, and the answers are merged by uid: latest end and start, latest request. The result is the same
- * whichever tiles were needed. Tiles are asked one after the other, in order of time, so that memory holds one of them.
+ * by uid prefix. Tiles are asked one after the other, in order of time.
+ * @param take gets all rows, some more than once (of overlapping edges, of several tiles, of a try that failed halfway), and
+ * merges them so that neither this nor the tiles matter: latest end and start, latest request
  * @param tiling what the server is known to answer; it learns
  * @throws whatever the monitoring throws; `prometheus_too_large` or `prometheus_unavailable`, with the question, once even
  * the smallest tile is refused or too many were needed
@@ -67,9 +36,9 @@ export async function ask(
   monitoring: Monitoring,
   fact: Fact,
   window: Window,
+  take: (row: Row) => void,
   tiling: Tiling = new Tiling(),
-): Promise<ReadonlyMap<string, Row>> {
-  const answer: Answer = new Map();
+): Promise<void> {
   const most = MOST_QUERIES.besides + Math.ceil((window.to - window.from) / HOUR) * MOST_QUERIES.anHour;
   let { from } = window;
   let shard = 0;
@@ -80,7 +49,7 @@ export async function ask(
     const tile = tileAt(from, shard, window.to, Math.min(once, tiling.most(fact)));
     const prefixes = tile.shards === SHARDS ? undefined : prefixesOf(shard, tile.shards);
     try {
-      merge(fact, answer, await monitoring.facts(fact, tile.window, prefixes));
+      await monitoring.facts(fact, tile.window, take, prefixes);
     } catch (thrown) {
       if (!isRefusal(thrown)) throw thrown;
       inARow += 1;
@@ -97,7 +66,7 @@ export async function ask(
     once = Infinity;
     shard = (shard + tile.shards) % SHARDS;
     if (shard === 0) from = tile.window.to;
-    if (from >= window.to) return answer;
+    if (from >= window.to) return;
   }
 }
 

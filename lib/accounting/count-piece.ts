@@ -49,15 +49,15 @@ export async function countPiece(
   const withVo = tenant.selection.voLabel !== undefined;
   const { finished, unfinished } = await askPods(monitoring, { from, to }, { lastSeen, withVo, withNames, tiling });
   const last = endOfDay(days.at(-1) ?? days[0]);
-  const mine = finished.filter((pod) => pod.end >= from && pod.end < last);
+  const all = tally(finished, from, last);
   // A restarted container's counter ends long before its pod, so what was measured is asked from the earliest start on.
-  const measured = { from: Math.min(from, earliest(mine)), to };
-  const details = mine.length === 0 ? noDetails(tenant) : await askDetails(tenant, monitoring, measured, tiling);
+  const measured = { from: Math.min(from, all.earliest), to };
+  const details = all.mine === 0 ? noDetails(tenant) : await askDetails(tenant, monitoring, measured, tiling);
   return {
     to,
     unfinished,
-    finished: finished.length,
-    days: toDays(mine, days, {
+    finished: all.pods,
+    days: toDays(finished, days, {
       defaultMilliCores: tenant.defaultMilliCores,
       gapsOf: (day) => [...(observed.get(day)?.gaps ?? [])],
       details,
@@ -66,9 +66,22 @@ export async function countPiece(
   };
 }
 
-/** Not with a spread into Math.min: a stack has no room for a hundred thousand arguments. */
-function earliest(pods: readonly FinishedPod[]): number {
-  return pods.reduce((least, { start, end }) => Math.min(least, start ?? end), Infinity);
+/** How many pods there are, how many of them end in [from, to), and when the earliest of those starts. */
+function tally(
+  finished: Iterable<FinishedPod>,
+  from: number,
+  to: number,
+): { readonly pods: number; readonly mine: number; readonly earliest: number } {
+  let pods = 0;
+  let mine = 0;
+  let earliest = Infinity;
+  for (const { start, end } of finished) {
+    pods += 1;
+    if (end < from || end >= to) continue;
+    mine += 1;
+    earliest = Math.min(earliest, start ?? end);
+  }
+  return { pods, mine, earliest };
 }
 
 function noDetails(tenant: Tenant): Details {

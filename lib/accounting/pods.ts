@@ -1,7 +1,7 @@
 import { GridmeterError } from "../errors.ts";
-import { ask } from "./ask.ts";
+import { Column, Uids, askColumn, askNames, askParts, askVos } from "./ask-columns.ts";
 import { CELL } from "./ports.ts";
-import type { Fact, Monitoring, Row, Window } from "./ports.ts";
+import type { Monitoring, Window } from "./ports.ts";
 import type { Tiling } from "./tiling.ts";
 
 /** Clocks of nodes and of Prometheus differ: a completion may be scraped a little before its own value. Seconds. */
@@ -30,41 +30,11 @@ export type Unfinished = {
   readonly noEnd: ReadonlySet<string>;
 };
 
-export type PieceOfPods = { readonly finished: readonly FinishedPod[]; readonly unfinished: Unfinished };
-
-type Answer = ReadonlyMap<string, Row>;
-
-/** The finite value of a row. A NaN among times or cores would silently drop the job, so it stops the month. */
-function finite(fact: Fact, row: Row): number {
-  if (Number.isFinite(row.value)) return row.value;
-  throw new GridmeterError(
-    "sample_invalid",
-    `Prometheus gives ${row.value} as ${fact} of the pod with uid ${row.uid}. Nothing of this month was published. ` +
-      "Find and delete the bad series, or narrow PROMETHEUS_LABELS so that it is not selected.",
-  );
-}
-
-/** The value of a uid's row, if it has one. */
-function valueOf(fact: Fact, answer: Answer, uid: string): number | undefined {
-  const row = answer.get(uid);
-  return row === undefined ? undefined : finite(fact, row);
-}
-
-/** Of all rows, also of pods that do not count: nobody knows what a series that has a NaN would say otherwise. */
-function refuseInfinite(answers: readonly (readonly [Fact, Answer])[]): void {
-  for (const [fact, answer] of answers) for (const row of answer.values()) finite(fact, row);
-}
-
-async function vanished(
-  monitoring: Monitoring,
-  open: readonly string[],
-  options: PodOptions,
-): Promise<readonly string[]> {
-  const { lastSeen, tiling } = options;
-  if (open.length === 0 || lastSeen === undefined) return [];
-  const alive = await ask(monitoring, "finished", { from: lastSeen - GONE_AFTER, to: lastSeen }, tiling);
-  return open.filter((uid) => !alive.has(uid));
-}
+export type PieceOfPods = {
+  /** made anew each time they are asked for, so that not all of them are in memory */
+  readonly finished: Iterable<FinishedPod>;
+  readonly unfinished: Unfinished;
+};
 
 export type PodOptions = {
   /** the last sign of monitoring up to the window's end */
@@ -75,6 +45,17 @@ export type PodOptions = {
   readonly tiling?: Tiling;
 };
 
+async function vanished(
+  monitoring: Monitoring,
+  open: readonly string[],
+  { lastSeen, tiling }: PodOptions,
+): Promise<readonly string[]> {
+  if (open.length === 0 || lastSeen === undefined) return [];
+  const uids = new Uids();
+  const alive = await askColumn(monitoring, "finished", { from: lastSeen - GONE_AFTER, to: lastSeen }, uids, tiling);
+  return open.filter((uid) => alive.get(uids.place(uid)) === undefined);
+}
+
 /**
  * Asks what there is to know about the pods whose end may fall in [window.from, ...): everything scraped from
  * window.from to window.to, which looks past the period's end, because a completion of the last minute is scraped after it.
@@ -84,54 +65,58 @@ export type PodOptions = {
 export async function askPods(monitoring: Monitoring, window: Window, options: PodOptions): Promise<PieceOfPods> {
   const asked = { from: window.from - SKEW, to: window.to };
   const { tiling } = options;
-  const none: Answer = new Map();
-  const [ends, phases, starts, requests, vos] = await Promise.all([
-    ask(monitoring, options.withNames === true ? "name" : "end", asked, tiling),
-    ask(monitoring, "finished", asked, tiling),
-    ask(monitoring, "start", asked, tiling),
-    ask(monitoring, "cores", asked, tiling),
-    options.withVo ? ask(monitoring, "vo", asked, tiling) : none,
+  const uids = new Uids();
+  const none: ReadonlyMap<string, string> = new Map();
+  const [{ ends, names }, phases, starts, requests, vos] = await Promise.all([
+    options.withNames === true
+      ? askNames(monitoring, asked, uids, tiling)
+      : askColumn(monitoring, "end", asked, uids, tiling).then((column) => ({ ends: column, names: none })),
+    askColumn(monitoring, "finished", asked, uids, tiling),
+    askColumn(monitoring, "start", asked, uids, tiling),
+    askColumn(monitoring, "cores", asked, uids, tiling),
+    options.withVo ? askVos(monitoring, asked, tiling) : none,
   ]);
-  if (ends.size > 0 && phases.size === 0) {
-    throw new GridmeterError(
-      "phase_missing",
-      `There are ${ends.size} completions (kube_pod_completion_time) but no kube_pod_status_phase series, so nothing says which pods have ` +
-        "finished. Nothing of this month was published. Let kube-state-metrics export kube_pod_status_phase (see its --metric-allowlist) and do not drop it on scraping.",
-    );
-  }
-  refuseInfinite([
-    ["end", ends],
-    ["finished", phases],
-    ["start", starts],
-    ["cores", requests],
-  ]);
-  const isFinished = (uid: string): boolean => (phases.get(uid)?.value ?? 0) >= 1;
-  const finished: FinishedPod[] = [];
+  if (ends.size > 0 && phases.size === 0) throw phaseMissing(ends);
+  const isFinished = (place: number): boolean => (phases.get(place) ?? 0) >= 1;
   const noEnd = new Set<string>();
   const open: string[] = [];
-  for (const { uid } of phases.values()) {
-    if (!isFinished(uid)) open.push(uid);
-    else if (!ends.has(uid)) noEnd.add(uid);
-  }
-  for (const row of ends.values()) {
-    const { uid } = row;
-    if (!isFinished(uid)) continue;
-    const milliCores = Math.round((valueOf("cores", requests, uid) ?? 0) * 1000);
-    const start = valueOf("start", starts, uid);
-    const vo = vos.get(uid)?.text;
-    finished.push({
-      uid,
-      pod: row.text ?? "",
-      end: Math.floor(row.value),
-      ...(start === undefined ? {} : { start: Math.floor(start) }),
-      ...(milliCores > 0 ? { milliCores } : {}),
-      ...(vo === undefined ? {} : { vo }),
-    });
+  for (const [uid, place] of uids) {
+    if (phases.get(place) === undefined) continue;
+    if (!isFinished(place)) open.push(uid);
+    else if (ends.get(place) === undefined) noEnd.add(uid);
   }
   for (const uid of await vanished(monitoring, open, options)) noEnd.add(uid);
   const notFinished = new Map<string, number>();
-  for (const { uid, value } of ends.values()) if (!isFinished(uid) && !noEnd.has(uid)) notFinished.set(uid, value);
-  return { finished, unfinished: { notFinished, noEnd } };
+  for (const [uid, place] of uids) {
+    const end = ends.get(place);
+    if (end !== undefined && !isFinished(place) && !noEnd.has(uid)) notFinished.set(uid, end);
+  }
+  function* finished(): Generator<FinishedPod> {
+    for (const [uid, place] of uids) {
+      const end = ends.get(place);
+      if (end === undefined || !isFinished(place)) continue;
+      const start = starts.get(place);
+      const milliCores = Math.round((requests.get(place) ?? 0) * 1000);
+      const vo = vos.get(uid);
+      yield {
+        uid,
+        pod: names.get(uid) ?? "",
+        end: Math.floor(end),
+        ...(start === undefined ? {} : { start: Math.floor(start) }),
+        ...(milliCores > 0 ? { milliCores } : {}),
+        ...(vo === undefined ? {} : { vo }),
+      };
+    }
+  }
+  return { finished: { [Symbol.iterator]: finished }, unfinished: { notFinished, noEnd } };
+}
+
+function phaseMissing(ends: Column): GridmeterError {
+  return new GridmeterError(
+    "phase_missing",
+    `There are ${ends.size} completions (kube_pod_completion_time) but no kube_pod_status_phase series, so nothing says which pods have ` +
+      "finished. Nothing of this month was published. Let kube-state-metrics export kube_pod_status_phase (see its --metric-allowlist) and do not drop it on scraping.",
+  );
 }
 
 /**
@@ -145,10 +130,7 @@ export async function askCpu(
   to: number,
   tiling?: Tiling,
 ): Promise<ReadonlyMap<string, number>> {
-  const seconds = new Map<string, number>();
-  for (const row of (await ask(monitoring, "cpu", { from: from - SKEW, to }, tiling)).values()) {
-    seconds.set(row.uid, (seconds.get(row.uid) ?? 0) + finite("cpu", row));
-  }
+  const seconds = await askParts(monitoring, "cpu", { from: from - SKEW, to }, tiling);
   return new Map([...seconds].map(([uid, used]) => [uid, Math.round(used * 1000)]));
 }
 
@@ -159,9 +141,13 @@ export async function askMemory(
   window: Window,
   tiling?: Tiling,
 ): Promise<ReadonlyMap<string, number>> {
-  const bytes = new Map<string, number>();
-  for (const row of (await ask(monitoring, fact, { from: window.from - SKEW, to: window.to }, tiling)).values()) {
-    bytes.set(row.uid, (bytes.get(row.uid) ?? 0) + finite(fact, row));
+  const asked = { from: window.from - SKEW, to: window.to };
+  const kibibytes = (bytes: number): number => Math.ceil(bytes / 1024);
+  if (fact === "memoryUsed") {
+    const used = await askParts(monitoring, fact, asked, tiling);
+    return new Map([...used].map(([uid, bytes]) => [uid, kibibytes(bytes)]));
   }
-  return new Map([...bytes].map(([uid, used]) => [uid, Math.ceil(used / 1024)]));
+  const uids = new Uids();
+  const requests = await askColumn(monitoring, fact, asked, uids, tiling);
+  return new Map([...uids].map(([uid, place]) => [uid, kibibytes(requests.get(place) ?? 0)]));
 }

@@ -34,8 +34,11 @@ export const CELL = 300;
  * A refused query (too large, too slow) is thrown as a GridmeterError `prometheus_too_large`; the caller asks for less.
  */
 export interface Monitoring {
-  /** One row for each uid (and part) that has any. */
-  facts(fact: Fact, window: Window, prefixes?: UidPrefixes): Promise<readonly Row[]>;
+  /**
+   * Hands over one row for each uid (and part) that has any, while the answer arrives. Where a try fails halfway the rows
+   * come again, so taking one twice must not matter; and they hold only if this does not throw.
+   */
+  facts(fact: Fact, window: Window, take: (row: Row) => void, prefixes?: UidPrefixes): Promise<void>;
   /**
    * The ends t (multiples of CELL, ascending) of the cells (t - CELL, t] inside the window in which kube-state-metrics
    * was seen working. `window.from` and `window.to` are multiples of CELL.

@@ -168,7 +168,7 @@ export type DayOfJobs = { readonly usage: DayUsage; readonly jobs: readonly Job[
  * @param options.withJobs whether the single jobs are wanted too (default); a month of them is what would fill the memory
  */
 export function toDays(
-  pods: readonly FinishedPod[],
+  pods: Iterable<FinishedPod>,
   days: readonly string[],
   options: {
     readonly defaultMilliCores: number | undefined;

@@ -1,4 +1,4 @@
-import type { Fact, Monitoring, UidPrefixes, Window } from "../accounting/ports.ts";
+import type { Fact, Monitoring, Row, UidPrefixes, Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
 import type { Client } from "./connection.ts";
 import { evidenceOf, evidenceQuery, findSeen } from "./evidence.ts";
@@ -6,8 +6,7 @@ import { inParts } from "./in-parts.ts";
 import { findNamespaces, glanceQuery, namespacesQuery } from "./namespaces.ts";
 import { oneOf, startingWith } from "./labels.ts";
 import { factQuery, failedQuery, voLabelQuery } from "./queries.ts";
-import { rowTaker } from "./rows.ts";
-import type { Rows } from "./rows.ts";
+import { rowReader } from "./rows.ts";
 
 /** Pods named one by one in a query, with a prefix twice: VictoriaMetrics takes no query longer than 16 KiB. */
 const NAMED_AT_ONCE = { plain: 400, prefixed: 200 };
@@ -20,11 +19,17 @@ const MOST_BY_NAME = 0.25;
  */
 export function createMonitoring(client: Client, selection: Selection): Monitoring {
   return {
-    facts: async (fact, window, prefixes) => {
+    facts: async (fact, window, take, prefixes) => {
+      const read = rowReader(fact, selection);
       const query = factQuery(fact, selection, window, prefixes);
-      const rows = await client.gather(query, window.to, (): Rows => new Map(), rowTaker(fact, selection));
-      if (fact === "finished") await addFailed(client, selection, window, prefixes, rows);
-      return [...rows.values()];
+      const open = await client.gather(query, window.to, noneOpen, (into, sample) => {
+        const row = read(sample);
+        if (row === undefined) return;
+        take(row);
+        into.pods += 1;
+        if (fact === "finished" && row.value < 1) into.uids.push(row.uid);
+      });
+      if (fact === "finished") await takeFailed(client, selection, window, prefixes, open, take);
     },
     seen: (window) => findSeen(client, selection, window),
     namespaces: (window) => findNamespaces(client, selection, window),
@@ -36,25 +41,27 @@ export function createMonitoring(client: Client, selection: Selection): Monitori
   };
 }
 
-/** Puts those that failed among the pods that did not succeed. */
-async function addFailed(
+/** How many pods there are, and those that did not succeed. */
+type Open = { pods: number; readonly uids: string[] };
+const noneOpen = (): Open => ({ pods: 0, uids: [] });
+
+/** Takes those that failed among the pods that did not succeed. */
+async function takeFailed(
   client: Client,
   selection: Selection,
   window: Window,
   prefixes: UidPrefixes | undefined,
-  rows: Rows,
+  open: Open,
+  take: (row: Row) => void,
 ): Promise<void> {
-  const open = [...rows.values()].filter(({ value }) => value < 1).map(({ uid }) => uid);
-  if (open.length === 0) return;
   const most = selection.labelPrefix === "" ? NAMED_AT_ONCE.plain : NAMED_AT_ONCE.prefixed;
-  const asked =
-    open.length > most && open.length > rows.size * MOST_BY_NAME
-      ? [startingWith(prefixes)]
-      : chunks(open, most).map(oneOf);
-  const take = rowTaker("finished", selection);
-  for (const uids of asked) {
-    const failed = await client.instant(failedQuery(selection, window, uids), window.to);
-    for (const sample of failed) take(rows, sample);
+  const all = open.uids.length > most && open.uids.length > open.pods * MOST_BY_NAME;
+  const read = rowReader("finished", selection);
+  for (const uids of all ? [startingWith(prefixes)] : chunks(open.uids, most).map(oneOf)) {
+    for (const sample of await client.instant(failedQuery(selection, window, uids), window.to)) {
+      const row = read(sample);
+      if (row !== undefined) take(row);
+    }
   }
 }
 

@@ -19,64 +19,40 @@ export function uidOfId(id: string): string | undefined {
   return systemd === undefined ? segment.slice("pod".length) : systemd.replaceAll("_", "-");
 }
 
-/** Rows by uid and part. */
-export type Rows = Map<string, Row>;
-
 /**
- * Takes samples of `factQuery(fact)` one by one into rows, one a uid (`cpu` and `memoryUsed`: one a uid and part). Of
- * copies the greatest stays, and NaN wins, so that the caller sees it.
+ * How a sample of `factQuery(fact)` is read as a row; undefined for what belongs to no pod.
  * The function throws `prometheus_bad_answer` for a pod without a uid.
  */
-export function rowTaker(fact: Fact, selection: Selection): (into: Rows, sample: Sample) => void {
+export function rowReader(fact: Fact, selection: Selection): (sample: Sample) => Row | undefined {
   const { uid: uidLabel, pod } = podLabels(selection);
   switch (fact) {
     case "cpu":
-      return (into, { labels, value }) => {
+      return ({ labels, value }) => {
         const part = labels["id"] ?? "";
         const uid = uidOfId(part);
-        if (uid !== undefined) keep(into, `${uid} ${part}`, { uid, value, part });
+        return uid === undefined ? undefined : { uid, value, part };
       };
     case "memoryUsed":
-      return (into, { labels, value }) => {
+      return ({ labels, value }) => {
         const uid = uidOfId(labels["id"] ?? "");
         // A restarted container has several ids: its maximum counts once, and the reader adds the containers up.
-        const part = filled(labels, selection, "container");
-        if (uid !== undefined) keep(into, `${uid} ${part}`, { uid, value, part });
+        return uid === undefined ? undefined : { uid, value, part: filled(labels, selection, "container") };
       };
     case "vo": {
       const label = voLabel(selection);
-      return (into, { labels }) => {
-        const uid = checked(labels[uidLabel], selection);
-        const text = labels[label] ?? "";
-        // A pod that was relabelled while it ran has the greatest text: a rule that does not depend on the pieces asked for.
-        if (text > (into.get(uid)?.text ?? "")) into.set(uid, { uid, value: 1, text });
-      };
+      return ({ labels }) => ({ uid: checked(labels[uidLabel], selection), value: 1, text: labels[label] ?? "" });
     }
     case "name":
-      return (into, { labels, value }) => {
-        const uid = checked(labels[uidLabel], selection);
-        keep(into, uid, { uid, value, text: labels[pod] ?? "" });
-      };
+      return ({ labels, value }) => ({ uid: checked(labels[uidLabel], selection), value, text: labels[pod] ?? "" });
     case "end":
     case "start":
     case "finished":
     case "cores":
     case "memoryRequest":
-      return (into, { labels, value }) => {
-        const uid = checked(labels[uidLabel], selection);
-        keep(into, uid, { uid, value });
-      };
+      return ({ labels, value }) => ({ uid: checked(labels[uidLabel], selection), value });
     default:
       return fact satisfies never;
   }
-}
-
-/** The samples of `factQuery(fact)` as rows. */
-export function rowsOf(fact: Fact, selection: Selection, samples: readonly Sample[]): readonly Row[] {
-  const rows: Rows = new Map();
-  const take = rowTaker(fact, selection);
-  for (const sample of samples) take(rows, sample);
-  return [...rows.values()];
 }
 
 function checked(uid: string | undefined, { namespace }: Selection): string {
@@ -91,9 +67,4 @@ function checked(uid: string | undefined, { namespace }: Selection): string {
 function filled(labels: Sample["labels"], { labelPrefix }: Selection, label: "container"): string {
   const prefixed = labels[`${labelPrefix}${label}`] ?? "";
   return prefixed === "" ? (labels[label] ?? "") : prefixed;
-}
-
-function keep(into: Rows, key: string, row: Row): void {
-  const known = into.get(key);
-  if (known === undefined || row.value > known.value || Number.isNaN(row.value)) into.set(key, row);
 }

@@ -8,9 +8,20 @@ import { KIND_NAMES, kindsCluster, MIXED, namespaceOf, Random, simulate } from "
 import type { Series } from "../simulator/index.ts";
 import { MemoryMonitoring } from "../support/memory-monitoring.ts";
 import type { PrometheusServer } from "../support/prometheus-server.ts";
+import { rowsOf } from "../support/rows-of.ts";
 import { serveSeries } from "../support/serve-series.ts";
 
-const FACTS: readonly Fact[] = ["end", "name", "start", "finished", "cores", "vo", "cpu", "memoryRequest", "memoryUsed"];
+const FACTS: readonly Fact[] = [
+  "end",
+  "name",
+  "start",
+  "finished",
+  "cores",
+  "vo",
+  "cpu",
+  "memoryRequest",
+  "memoryUsed",
+];
 const DAY = 86_400;
 
 // Two minutes between scrapes halve the import; the semantics under test are the same.
@@ -64,9 +75,9 @@ describe("the in-memory monitoring answers as the real Prometheus does", () => {
     const [real, memory] = both(MIXED);
     let rows = 0;
     for (const window of windows(40)) {
-      const answer = sorted(await real.facts(fact, window));
+      const answer = sorted(await rowsOf(real, fact, window));
       rows += answer.length;
-      expect({ window, rows: sorted(await memory.facts(fact, window)) }).toEqual({ window, rows: answer });
+      expect({ window, rows: sorted(await rowsOf(memory, fact, window)) }).toEqual({ window, rows: answer });
     }
     expect(rows).toBeGreaterThan(100);
   });
@@ -75,7 +86,7 @@ describe("the in-memory monitoring answers as the real Prometheus does", () => {
     const [real, memory] = both(namespaceOf(kind));
     const window = { from: cluster.from, to: cluster.to };
     for (const fact of FACTS) {
-      expect(sorted(await memory.facts(fact, window))).toEqual(sorted(await real.facts(fact, window)));
+      expect(sorted(await rowsOf(memory, fact, window))).toEqual(sorted(await rowsOf(real, fact, window)));
     }
   });
 
@@ -84,12 +95,12 @@ describe("the in-memory monitoring answers as the real Prometheus does", () => {
     const window = { from: cluster.from, to: cluster.to };
     for (const fact of FACTS) {
       for (const prefixes of [["0", "1", "2", "a"], ["3f"], ["b", "c", "d"]]) {
-        expect(sorted(await memory.facts(fact, window, prefixes))).toEqual(
-          sorted(await real.facts(fact, window, prefixes)),
+        expect(sorted(await rowsOf(memory, fact, window, prefixes))).toEqual(
+          sorted(await rowsOf(real, fact, window, prefixes)),
         );
       }
     }
-    expect((await real.facts("end", window)).length).toBeGreaterThan(0);
+    expect((await rowsOf(real, "end", window)).length).toBeGreaterThan(0);
   });
 
   test("when monitoring was seen, cell by cell over three months with outages", async () => {
@@ -123,8 +134,8 @@ describe("the in-memory monitoring answers as the real Prometheus does", () => {
         expect([...namespaces.names, ...namespaces.exportedNames]).toContain(MIXED);
         expect(await memory.namespaces(window)).toEqual(namespaces);
         for (const fact of FACTS) {
-          const answer = sorted(await real.facts(fact, window));
-          expect(sorted(await memory.facts(fact, window))).toEqual(answer);
+          const answer = sorted(await rowsOf(real, fact, window));
+          expect(sorted(await rowsOf(memory, fact, window))).toEqual(answer);
           expect(answer.length > 0).toBe(labelPrefix !== "" || fact === "cpu" || fact === "memoryUsed");
         }
       }

@@ -4,6 +4,7 @@ import type { Selection } from "../../lib/accounting/tenant.ts";
 import { checkPrometheus } from "../../lib/prometheus/check.ts";
 import { type Client, createClient } from "../../lib/prometheus/connection.ts";
 import { createMonitoring } from "../../lib/prometheus/monitoring.ts";
+import { rowsOf } from "../support/rows-of.ts";
 import { type PrometheusServer, startPrometheus } from "../support/prometheus-server.ts";
 
 const HOUR = 3600;
@@ -226,7 +227,7 @@ function monitoring(namespace: string, changes: Partial<Selection> = {}): Monito
 }
 
 async function facts(fact: Fact, namespace: string, changes: Partial<Selection> = {}): Promise<readonly Row[]> {
-  return sorted(await monitoring(namespace, changes).facts(fact, day));
+  return sorted(await rowsOf(monitoring(namespace, changes), fact, day));
 }
 
 function sorted(rows: readonly Row[]): readonly Row[] {
@@ -279,7 +280,7 @@ describe("facts about pods", () => {
     expect(await facts("finished", "renamed", renamed)).toEqual([row(20, 1), row(21, 1)]);
     expect(await facts("cores", "renamed")).toEqual([]);
     for (const n of [20, 21]) {
-      expect(await monitoring("renamed", renamed).facts("cores", day, [uid(n).slice(0, 10)])).toEqual([row(n, 0.75)]);
+      expect(await rowsOf(monitoring("renamed", renamed), "cores", day, [uid(n).slice(0, 10)])).toEqual([row(n, 0.75)]);
     }
   });
 
@@ -300,14 +301,14 @@ describe("facts about pods", () => {
     const whole = await facts("start", "many");
     expect(whole).toHaveLength(32);
     const digits = Array.from({ length: 16 }, (_, digit) => digit.toString(16));
-    const parts = await Promise.all(digits.map((digit) => monitoring("many").facts("start", day, [digit])));
+    const parts = await Promise.all(digits.map((digit) => rowsOf(monitoring("many"), "start", day, [digit])));
     expect(parts.filter((part) => part.length > 0).length).toBeGreaterThan(5);
     expect(sorted(parts.flat())).toEqual(whole);
-    expect(sorted(await monitoring("many").facts("start", day, digits))).toEqual(whole);
+    expect(sorted(await rowsOf(monitoring("many"), "start", day, digits))).toEqual(whole);
   });
 
   it("sees nothing outside its window", async () => {
-    expect(await monitoring("copies").facts("end", { from: T0 + 3 * HOUR, to: T0 + DAY })).toEqual([]);
+    expect(await rowsOf(monitoring("copies"), "end", { from: T0 + 3 * HOUR, to: T0 + DAY })).toEqual([]);
   });
 });
 
@@ -332,7 +333,7 @@ describe("facts from cAdvisor", () => {
 
   it("by uid prefix, also past the first dash under systemd", async () => {
     const of = async (prefix: string): Promise<readonly string[]> =>
-      (await monitoring("cadvisor").facts("cpu", day, [prefix])).map((part) => part.uid);
+      (await rowsOf(monitoring("cadvisor"), "cpu", day, [prefix])).map((part) => part.uid);
     expect(await of(uid(50).slice(0, 12))).toEqual([uid(50), uid(50)]);
     expect(await of(uid(51).slice(0, 12))).toEqual([uid(51)]);
     expect(await of("ffff")).toEqual([]);
@@ -400,9 +401,9 @@ describe("a query that is too large for the server", () => {
     try {
       const smallClient = createClient({ url: small.url, timeoutSeconds: 30, concurrency: 4 });
       const asked = createMonitoring(smallClient, selection("many"));
-      await expect(asked.facts("start", day)).rejects.toMatchObject({ code: "prometheus_too_large" });
+      await expect(rowsOf(asked, "start", day)).rejects.toMatchObject({ code: "prometheus_too_large" });
       const less = { from: T0 + 2 * HOUR - 60, to: T0 + 2 * HOUR };
-      expect(await asked.facts("start", less, ["4"])).not.toEqual([]);
+      expect(await rowsOf(asked, "start", less, ["4"])).not.toEqual([]);
       const pods = selection("many", { matchers: ['pod=~"pod-64|pod-70|pod-76"'] });
       const evidence = createMonitoring(smallClient, pods);
       const atOnce = smallClient.range('group(kube_pod_start_time{pod=~"pod-.."})', T0, T0 + DAY, 300);
@@ -422,7 +423,7 @@ describe("a query that is too slow for the server", () => {
     try {
       const client = createClient({ url: slow.url, timeoutSeconds: 30, concurrency: 4 });
       const asked = createMonitoring(client, selection("copies"));
-      await expect(asked.facts("cores", day)).rejects.toMatchObject({
+      await expect(rowsOf(asked, "cores", day)).rejects.toMatchObject({
         code: "prometheus_too_large",
         message: expect.stringContaining("timed out"),
       });

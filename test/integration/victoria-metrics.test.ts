@@ -3,6 +3,7 @@ import { CELL } from "../../lib/accounting/ports.ts";
 import type { Fact, Row, Window } from "../../lib/accounting/ports.ts";
 import type { Selection } from "../../lib/accounting/tenant.ts";
 import { type Client, createClient } from "../../lib/prometheus/connection.ts";
+import { rowsOf } from "../support/rows-of.ts";
 import { createMonitoring } from "../../lib/prometheus/monitoring.ts";
 import { type Cluster, kindsCluster, MIXED, Random, type Series, simulate } from "../simulator/index.ts";
 import { Schedule } from "../simulator/schedule.ts";
@@ -92,9 +93,9 @@ describe("the real VictoriaMetrics answers as Prometheus does", () => {
     let rows = 0;
     for (const window of [all, { from: onScrape, to: onScrape + 12 * 300 }, ...drawn]) {
       for (const prefixes of [undefined, ["0", "7", "c"]]) {
-        const answer = sorted(await real.facts(fact, window, prefixes));
+        const answer = sorted(await rowsOf(real, fact, window, prefixes));
         rows += answer.length;
-        const expected = sorted(await memory.facts(fact, window, prefixes));
+        const expected = sorted(await rowsOf(memory, fact, window, prefixes));
         expect({ window, prefixes, rows: answer }).toEqual({ window, prefixes, rows: expected });
       }
     }
@@ -116,7 +117,7 @@ describe("the real VictoriaMetrics answers as Prometheus does", () => {
     expect([...namespaces.names, ...namespaces.exportedNames]).toContain(MIXED);
     expect(namespaces).toEqual(await memory.namespaces(all));
     for (const fact of FACTS) {
-      expect(sorted(await real.facts(fact, all))).toEqual(sorted(await memory.facts(fact, all)));
+      expect(sorted(await rowsOf(real, fact, all))).toEqual(sorted(await rowsOf(memory, fact, all)));
     }
   });
 
@@ -124,7 +125,8 @@ describe("the real VictoriaMetrics answers as Prometheus does", () => {
     "asked for many pods by name, the prefix %j, it takes every query",
     async (labelPrefix) => {
       const selection = { namespace: "many", matchers: [], labelPrefix };
-      const rows = await createMonitoring(client, selection).facts("finished", { from: when.from, to: when.to });
+      const asked = createMonitoring(client, selection);
+      const rows = await rowsOf(asked, "finished", { from: when.from, to: when.to });
       expect(rows).toHaveLength(PODS);
       expect(rows.filter(({ value }) => value === 1)).toHaveLength(PODS);
     },

@@ -49,7 +49,7 @@ export class MemoryMonitoring implements Monitoring {
     this.#facts = new Facts(own, labelPrefix, voLabel);
   }
 
-  async facts(fact: Fact, window: Window, prefixes?: UidPrefixes): Promise<readonly Row[]> {
+  async facts(fact: Fact, window: Window, take: (row: Row) => void, prefixes?: UidPrefixes): Promise<void> {
     await this.#delay();
     const { maxWindow = Infinity, maxRows = Infinity } = this.#options;
     const length = window.to - window.from;
@@ -59,7 +59,7 @@ export class MemoryMonitoring implements Monitoring {
       .filter(({ uid }) => prefixes === undefined || prefixes.some((prefix) => uid.startsWith(prefix)));
     if (rows.length > maxRows) throw tooLarge(`${rows.length} rows`);
     this.answered += 1;
-    return rows;
+    rows.forEach(take);
   }
 
   async seen(window: Window): Promise<readonly number[]> {

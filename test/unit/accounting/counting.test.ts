@@ -311,7 +311,7 @@ describe("what bad input gets", () => {
     const monitoring = (one: Tenant): Monitoring => {
       const real = new MemoryMonitoring(world.series, one.selection);
       return {
-        facts: (fact, window) => real.facts(fact, window),
+        facts: (fact, window, take) => real.facts(fact, window, take),
         seen: (window) => real.seen(window),
         voLabelSeen: (window) => real.voLabelSeen(window),
         namespaces: async () => ({ names: ["other"], exportedNames: [] }),

@@ -150,7 +150,7 @@ export class World {
     const key = selection.matchers.join();
     const whole = { from: Math.floor(from / DAY) * DAY - DAY, to: Math.ceil(to / DAY) * DAY };
     return {
-      facts: (fact, window, prefixes) => made.facts(fact, window, prefixes),
+      facts: (fact, window, take, prefixes) => made.facts(fact, window, take, prefixes),
       namespaces: (window) => made.namespaces(window),
       voLabelSeen: (window) => made.voLabelSeen(window),
       seen: async (window) => {

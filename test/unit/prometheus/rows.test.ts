@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { GridmeterError } from "../../../lib/errors.ts";
-import { rowsOf, uidOfId } from "../../../lib/prometheus/rows.ts";
+import { rowReader, uidOfId } from "../../../lib/prometheus/rows.ts";
 
 const uid = "0a1b2c3d-1111-4222-8333-444455556666";
 const underscored = uid.replaceAll("-", "_");
@@ -31,30 +31,24 @@ describe("the uid in cAdvisor's id", () => {
 describe("rows", () => {
   const selection = { namespace: "prod", matchers: [], labelPrefix: "", voLabel: "label_vo" };
 
-  it("takes the greatest VO of a pod that was relabelled", () => {
-    const sample = (vo: string) => ({ labels: { namespace: "prod", pod: "p", uid, label_vo: vo }, value: 1 });
-    const expected = [{ uid, value: 1, text: "cms" }];
-    expect(rowsOf("vo", selection, [sample("atlas"), sample("cms"), sample("alice")])).toEqual(expected);
-    expect(rowsOf("vo", selection, [sample("cms"), sample("alice")])).toEqual(expected);
+  it("have the text of the VO label, and names of pods where they are asked for", () => {
+    const labels = { pod: "p", uid, label_vo: "cms" };
+    expect(rowReader("vo", selection)({ labels, value: 7 })).toEqual({ uid, value: 1, text: "cms" });
+    expect(rowReader("name", selection)({ labels, value: 7 })).toEqual({ uid, value: 7, text: "p" });
+    expect(rowReader("end", selection)({ labels, value: 7 })).toEqual({ uid, value: 7 });
   });
 
-  it("refuses pods without a uid instead of joining them by name", () => {
-    const read = () => rowsOf("end", selection, [{ labels: { namespace: "prod", pod: "p" }, value: 1 }]);
+  it("refuses pods without a uid instead of joining them", () => {
+    const read = () => rowReader("end", selection)({ labels: {}, value: 1 });
     expect(read).toThrow(GridmeterError);
     expect(read).toThrow(/"prod".*no uid/);
   });
 
   it("leaves out containers that belong to no pod", () => {
-    expect(rowsOf("cpu", selection, [{ labels: { id: "/system.slice/x" }, value: 5 }])).toEqual([]);
+    expect(rowReader("cpu", selection)({ labels: { id: "/system.slice/x" }, value: 5 })).toBeUndefined();
   });
 
-  it("hands on NaN, also beside a good copy", () => {
-    const sample = (value: number) => ({ labels: { namespace: "prod", pod: "p", uid }, value });
-    for (const values of [
-      [1, Number.NaN],
-      [Number.NaN, 1],
-    ]) {
-      expect(rowsOf("cores", selection, values.map(sample))[0]?.value).toBeNaN();
-    }
+  it("hands on NaN", () => {
+    expect(rowReader("cores", selection)({ labels: { uid }, value: Number.NaN })?.value).toBeNaN();
   });
 });

@@ -3,6 +3,7 @@ import { CELL } from "../../../lib/accounting/ports.ts";
 import { kindsCluster, MIXED, monthStart, Random, simulate } from "../../simulator/index.ts";
 import { MemoryMonitoring } from "../../support/memory-monitoring.ts";
 import type { MemoryOptions } from "../../support/memory-monitoring.ts";
+import { rowsOf } from "../../support/rows-of.ts";
 
 const cluster = kindsCluster({ kinds: ["plain"] });
 const series = simulate(cluster);
@@ -14,17 +15,17 @@ const monitoring = (options: MemoryOptions = {}): MemoryMonitoring =>
 describe("the in-memory monitoring as a difficult server", () => {
   test("refuses windows that are too long and answers that are too large, as Prometheus would", async () => {
     const refused = expect.objectContaining({ code: "prometheus_too_large", retryable: true });
-    await expect(monitoring({ maxWindow: 86_400 }).facts("end", WHOLE)).rejects.toEqual(refused);
-    await expect(monitoring({ maxRows: 3 }).facts("end", WHOLE)).rejects.toEqual(refused);
+    await expect(rowsOf(monitoring({ maxWindow: 86_400 }), "end", WHOLE)).rejects.toEqual(refused);
+    await expect(rowsOf(monitoring({ maxRows: 3 }), "end", WHOLE)).rejects.toEqual(refused);
     const day = { from: FEB, to: FEB + 86_400 };
-    await expect(monitoring({ maxWindow: 86_400, maxRows: 3 }).facts("end", day)).resolves.toBeInstanceOf(Array);
-    const [first] = await monitoring().facts("end", WHOLE);
-    await expect(monitoring({ maxRows: 1 }).facts("end", WHOLE, [first?.uid ?? ""])).resolves.toHaveLength(1);
+    await expect(rowsOf(monitoring({ maxWindow: 86_400, maxRows: 3 }), "end", day)).resolves.toBeInstanceOf(Array);
+    const [first] = await rowsOf(monitoring(), "end", WHOLE);
+    await expect(rowsOf(monitoring({ maxRows: 1 }), "end", WHOLE, [first?.uid ?? ""])).resolves.toHaveLength(1);
   });
 
   test("has forgotten what is older than its retention", async () => {
-    const all = await monitoring().facts("end", WHOLE);
-    const kept = await monitoring({ forgetBefore: FEB }).facts("end", WHOLE);
+    const all = await rowsOf(monitoring(), "end", WHOLE);
+    const kept = await rowsOf(monitoring({ forgetBefore: FEB }), "end", WHOLE);
     expect(kept).toEqual(all.filter((row) => row.value > FEB - 3600));
     expect(kept.length).toBeLessThan(all.length);
     const seen = await monitoring({ forgetBefore: FEB }).seen({ from: FEB - 10 * CELL, to: FEB + 10 * CELL });
@@ -36,13 +37,13 @@ describe("the in-memory monitoring as a difficult server", () => {
     const order: number[] = [];
     const answers = await Promise.all(
       Array.from({ length: 20 }, async (_, index) => {
-        const rows = await shuffled.facts("end", WHOLE);
+        const rows = await rowsOf(shuffled, "end", WHOLE);
         order.push(index);
         return rows;
       }),
     );
     expect(order).not.toEqual(order.toSorted((a, b) => a - b));
-    const expected = await monitoring().facts("end", WHOLE);
+    const expected = await rowsOf(monitoring(), "end", WHOLE);
     for (const rows of answers) expect(rows).toEqual(expected);
   });
 
