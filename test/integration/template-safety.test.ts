@@ -1,4 +1,6 @@
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { parse } from "dotenv";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { copyProject } from "../support/deployment.ts";
 import type { Deployment } from "../support/deployment.ts";
@@ -260,6 +262,20 @@ describe("alarms", () => {
       Properties: { TopicArn: "AlarmTopic", Protocol: "email", Endpoint: "AlarmEmail" },
     });
   });
+});
+
+test("the spooler's example settings name the bucket and the queue as a deployment does, and the units read no others", async () => {
+  const folder = join(project.folder, "deploy", "systemd");
+  const example = parse(await readFile(join(folder, "gridmeter-spool.env.example")));
+  const named = (name: unknown): string => String(name).replace("gridmeter-dev-", "gridmeter-prod-");
+  expect(example["SPOOL_SOURCE"]).toBe(`s3://${named(properties(template, "DataBucket")["BucketName"])}`);
+  expect(example["SPOOL_QUEUE_URL"]?.split("/").at(-1)).toBe(named(properties(template, "SpoolQueue")["QueueName"]));
+  for (const unit of ["gridmeter-spool.service", "gridmeter-spool-once.service"]) {
+    const text = await readFile(join(folder, unit), "utf8");
+    const read = [...text.matchAll(/\$\{(\w+)\}/g)].map(([, name]) => name);
+    expect(read.length).toBeGreaterThan(2);
+    expect(Object.keys(example)).toEqual(expect.arrayContaining(read));
+  }
 });
 
 test("outputs tell where things are", () => {
