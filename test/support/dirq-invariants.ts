@@ -61,6 +61,22 @@ export function spoolingViolations(log: ReaderLog): string[] {
 }
 
 /**
+ * Whether ssmsend's queue holds two generations of an APEL key at once; the violations. A message that ssmsend failed to
+ * send, or that somebody locked, is sent after newer ones, so this may be at no instant.
+ */
+export function queueViolations(bodies: readonly string[], generationOf: (body: string) => number): string[] {
+  const held = new Map<string, number>();
+  return bodies.flatMap((body) => {
+    const generation = generationOf(body);
+    return messageKeys(body).flatMap((key) => {
+      const other = held.get(key) ?? generation;
+      held.set(key, generation);
+      return other === generation ? [] : [`generations ${other} and ${generation} of ${key} are in the queue`];
+    });
+  });
+}
+
+/**
  * The log of a store that is quiet: what was written is what its objects and its states say. Whatever a state calls
  * published must have been sent, and so must every whole object, wherever it is by now, refused ones too unless a newer
  * one was sent.

@@ -4,9 +4,9 @@ import { expect, test, vi } from "vitest";
 import type { Unit } from "../../lib/accounting/tenant.ts";
 import { lockText, ownIdentity } from "../../lib/outbox/process-identity.ts";
 import { Random } from "../simulator/index.ts";
-import { logOf, spoolingViolations } from "./dirq-invariants.ts";
+import { logOf, queueViolations, spoolingViolations } from "./dirq-invariants.ts";
 import type { Sent } from "./dirq-invariants.ts";
-import { unit } from "./dirq-messages.ts";
+import { generationOf, unit } from "./dirq-messages.ts";
 import { mortalFiles, untilStep } from "./outbox-contract-life.ts";
 import { filesIn, published } from "./outbox-contract.ts";
 import type { OutboxKind, Way } from "./outbox-contract.ts";
@@ -26,6 +26,7 @@ export function outboxDeaths(kind: OutboxKind, deaths: "every" | number): void {
     const scratch = await scratchDirectory();
     const subject = await kind.open(scratch.path);
     const sent: Sent[] = [];
+    const together: string[] = [];
     const random = new Random(seed);
     let killed = 0;
 
@@ -38,6 +39,7 @@ export function outboxDeaths(kind: OutboxKind, deaths: "every" | number): void {
     async function dieAfter(step: number): Promise<boolean> {
       const own: Unit = { ...unit, submitHost: `host-${Math.floor(killed / DEATHS_A_UNIT)}` };
       const { died } = await untilStep(step, () => runAgain(subject.one, [own]));
+      together.push(...queueViolations(await bodiesIn(subject.root), generationOf));
       await bury(subject.root);
       // ssmsend and the next run come in every order, so that a death meets what was sent and what was not.
       if (killed % 3 === 0) sent.push(...(await kind.take(subject.root)));
@@ -59,6 +61,7 @@ export function outboxDeaths(kind: OutboxKind, deaths: "every" | number): void {
       await runAgain(subject.two, [{ ...unit, submitHost: "last" }]);
       sent.push(...(await kind.take(subject.root)));
       const months = [unit.month];
+      expect(together).toEqual([]);
       expect(spoolingViolations(await logOf(subject.two.store, sent, months))).toEqual([]);
       expect(await subject.two.store.list("outgoing/")).toEqual([]);
       expect(await leftOver(subject.root)).toEqual([]);
@@ -68,6 +71,12 @@ export function outboxDeaths(kind: OutboxKind, deaths: "every" | number): void {
       await scratch.remove();
     }
   }, 180_000);
+}
+
+/** The messages in a queue of any kind, locked ones too. */
+async function bodiesIn(root: string): Promise<readonly string[]> {
+  const files = (await filesIn(root)).filter((name) => /[/][0-9a-f]{14}$/.test(name));
+  return Promise.all(files.map((name) => fsp.readFile(name, "utf8")));
 }
 
 /** What a process left that is dead: its locks are those of a process that runs no more. */

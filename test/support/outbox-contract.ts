@@ -221,7 +221,7 @@ export function outboxContract(kind: OutboxKind): void {
 
 /** The messages' files in a queue of any kind. */
 export async function filesIn(root: string): Promise<readonly string[]> {
-  const entries = await fsp.readdir(root, { recursive: true, withFileTypes: true });
+  const entries = await fsp.readdir(root, { recursive: true, withFileTypes: true }).catch(() => []);
   return entries
     .filter((entry) => entry.isFile() && !entry.parentPath.includes(".gridmeter"))
     .map((entry) => join(entry.parentPath, entry.name))

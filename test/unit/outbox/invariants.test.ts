@@ -3,7 +3,7 @@ import { messageKeys } from "../../../lib/apel/keys.ts";
 import { writeState } from "../../../lib/accounting/state.ts";
 import { putGeneration } from "../../../lib/outbox/outgoing.ts";
 import { MemoryStore } from "../../../lib/store/memory-store.ts";
-import { logOf, spoolingViolations } from "../../support/dirq-invariants.ts";
+import { logOf, queueViolations, spoolingViolations } from "../../support/dirq-invariants.ts";
 import { NOW, generationMessages, generationOf, summary, summaryBody, unit } from "../../support/dirq-messages.ts";
 import { RANDOM_KILLS } from "../../support/outbox-contract-kills.ts";
 
@@ -30,6 +30,14 @@ test("a torn one is seen", () => {
   const body = summaryBody(unit, 1).slice(0, 120);
   expect(judge({ sent: [{ name: "n", body }] })).toEqual([expect.stringContaining("torn")]);
   expect(judge({ sent: [{ name: "n", body: "" }] })).toHaveLength(1);
+});
+
+test("two generations in the queue at once are seen", () => {
+  const other = { ...unit, month: "2024-12" };
+  expect(queueViolations([summaryBody(unit, 1), summaryBody(unit, 1), summaryBody(other, 2)], generationOf)).toEqual(
+    [],
+  );
+  expect(queueViolations([summaryBody(unit, 1), summaryBody(unit, 2)], generationOf)).toHaveLength(1);
 });
 
 test("one that nobody published is seen", () => {
