@@ -1,6 +1,7 @@
 import { spawn } from "node:child_process";
 import type { ChildProcessByStdio } from "node:child_process";
 import type { Readable } from "node:stream";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { errorText } from "../errors.ts";
 import { isErrno } from "../store/fs-error.ts";
 import { locateExecutable } from "./runner-executable.ts";
@@ -9,6 +10,13 @@ import type { Command } from "./types.ts";
 
 export type Child = ChildProcessByStdio<null, Readable, Readable>;
 type Started = { readonly kind: "started"; readonly child: Child; readonly pid: number };
+
+/**
+ * Starting a process takes the kernel and Node milliseconds in which nothing else happens, so that several at once would keep
+ * a scrape waiting: each start has a turn of the event loop to itself.
+ */
+let turns: Promise<unknown> = Promise.resolve();
+const ownTurn = (): Promise<unknown> => (turns = turns.then(() => nextTurn()));
 
 /**
  * Starts a command, or says why not. `stillWanted` is asked after its file was found, which may take long on a file system that
@@ -20,6 +28,7 @@ export async function startCommand(
   stillWanted: () => boolean,
 ): Promise<Started | Unstartable | undefined> {
   const located = await locateExecutable(name, env.PATH, cwd);
+  await ownTurn();
   if (!stillWanted()) return undefined;
   if (located.kind !== "found") return located;
   try {
