@@ -1,4 +1,3 @@
-import { setFlagsFromString } from "node:v8";
 import pino from "pino";
 import { loadAgentConfig } from "../../lib/config/agent.ts";
 import type { AgentConfig, AgentOverrides } from "../../lib/config/agent.ts";
@@ -21,8 +20,6 @@ const CRASH_LIMIT = 10_000;
  * With --once each probe runs once, and exit code 4 says that a push failed; without a Pushgateway the metrics go to stdout.
  */
 export async function agent(options: AgentOptions, version: string): Promise<number> {
-  // An agent makes little garbage and lives long. The space for new values would grow to 48 MB all the same.
-  setFlagsFromString("--semi-space-growth-factor=1");
   const config = loadAgentConfig(process.env, options);
   const destination = pino.destination({ fd: 2, sync: false, maxLength: LOG_BUFFER });
   // Whoever read it is gone: there is nobody to tell.
