@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { startPushgateway } from "../test/support/pushgateway-server.ts";
 import { standIns } from "../test/support/stand-ins/stand-ins.ts";
 import type { StandInCommand } from "../test/support/stand-ins/stand-ins.ts";
+import { bareMinute } from "./agent-bare.ts";
 import { benchProgram, costOf, endAgent, pidOf, startBenchAgent } from "./agent-process.ts";
 import { Scraper, quantile } from "./agent-scrape.ts";
 
@@ -15,6 +16,8 @@ export type Minute = {
   readonly node: readonly string[];
   /** a minute */
   readonly cpuSeconds: number;
+  /** of a program that only starts as many commands as often; undefined where that was not measured */
+  readonly bareSeconds: number | undefined;
   readonly residentBytes: number;
   readonly peakBytes: number;
   readonly privateBytes: number;
@@ -106,6 +109,11 @@ async function scrapeFor(seconds: number, scraper: Scraper): Promise<number> {
   return bytes;
 }
 
+/** Commands of a round: one each of docker info, docker stats, nvidia-smi, iftop and ps, three docker ps, and four a container. */
+function commandsOf(containers: number): number {
+  return 8 + 4 * containers;
+}
+
 /** What the agent itself costs with all probes on stand-in commands, scraped and pushing, its children apart. */
 export function minute(
   product: string,
@@ -121,13 +129,14 @@ export function minute(
     const after = costOf(pid);
     const minutes = (performance.now() - started) / 60_000;
     const cpuSeconds = (after.cpuSeconds - before.cpuSeconds) / minutes;
+    const bareSeconds = flags.length > 0 ? undefined : await bareMinute(commandsOf(gpus), INTERVAL, seconds / 2);
     const { residentBytes, peakBytes, privateBytes } = after;
     tell("hang");
     // All have been started anew by then, and time out again and again while it is scraped.
     await sleep(2 * INTERVAL * 1000);
     const hanging = await latency(scraper, 1000);
     tell("ok");
-    const figures = { cpuSeconds, residentBytes, peakBytes, privateBytes, startBytes, scrapeBytes };
+    const figures = { cpuSeconds, bareSeconds, residentBytes, peakBytes, privateBytes, startBytes, scrapeBytes };
     return { minute: { gpus, containers: gpus, node: flags, ...figures }, hanging };
   });
 }

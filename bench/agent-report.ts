@@ -31,6 +31,7 @@ export function agentTables({ minutes, hanging, many, bundleBytes }: AgentResult
       head: [
         "node",
         "CPU",
+        "of it bare Node's",
         "predecessor's CPU",
         "RSS",
         "of it its own",
@@ -42,6 +43,7 @@ export function agentTables({ minutes, hanging, many, bundleBytes }: AgentResult
       rows: minutes.map((one) => [
         `${one.gpus} GPUs, ${one.containers} containers${withFlags(one)}`,
         seconds(one.cpuSeconds),
+        one.bareSeconds === undefined ? "-" : seconds(one.bareSeconds),
         seconds(PREDECESSOR.get(one.gpus) ?? Number.NaN),
         bytes(one.residentBytes),
         bytes(one.privateBytes),
