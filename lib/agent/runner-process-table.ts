@@ -11,7 +11,12 @@ export type ProcessEntry = {
   readonly start: number;
   /** false for a zombie, which holds nothing and only waits to be reaped by its parent */
   readonly alive: boolean;
+  /** a thread of the kernel, which no command ever started */
+  readonly kernel: boolean;
 };
+
+/** The bit of field `flags` that marks a thread of the kernel (PF_KTHREAD in linux/sched.h). */
+const KERNEL_THREAD = 0x20_00_00;
 
 /** Reads the text of /proc/PID/stat (man 5 proc_pid_stat); undefined if it is none. */
 export function parseStat(text: string): ProcessEntry | undefined {
@@ -22,7 +27,8 @@ export function parseStat(text: string): ProcessEntry | undefined {
   const [state, parent, group] = fields;
   const start = Number(fields[19]);
   if (closing < 0 || !Number.isSafeInteger(pid) || !Number.isSafeInteger(start)) return undefined;
-  return { pid, parent: Number(parent), group: Number(group), start, alive: state !== "Z" && state !== "X" };
+  const kernel = (Number(fields[6]) & KERNEL_THREAD) !== 0;
+  return { pid, parent: Number(parent), group: Number(group), start, alive: state !== "Z" && state !== "X", kernel };
 }
 
 /**

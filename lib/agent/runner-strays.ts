@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { RUN_VARIABLE } from "./runner-environment.ts";
-import { processesSince } from "./runner-process-table.ts";
+import { isAlive, processesSince } from "./runner-process-table.ts";
 import type { ProcessEntry } from "./runner-process-table.ts";
 import type { Tree } from "./runner-tree.ts";
 
@@ -11,6 +11,8 @@ const LAZY = 1_000;
 const READ_LIMIT = 500;
 /** ... and so many reads may hang (each keeps one of Node's four threads) until environments are read no more. */
 const HANGING_READS = 2;
+/** A process in the middle of an exec has no environment for a moment: it is read again after these pauses, milliseconds. */
+const EXEC_PAUSES = [0, 20, 80, 200];
 
 type Request = { readonly tree: Tree; readonly answer: (strays: readonly ProcessEntry[]) => void };
 
@@ -78,9 +80,18 @@ function straysOf(
 /** The marks of those processes that carry one. One after the other, so that at most one more read can get stuck. */
 async function readMarks(entries: readonly ProcessEntry[]): Promise<ReadonlyMap<number, string>> {
   const marks = new Map<number, string>();
-  for (const { pid } of entries) {
-    const mark = markIn(await readEnvironment(pid));
-    if (mark !== undefined) marks.set(pid, mark);
+  let unread = entries.filter(({ kernel }) => !kernel);
+  for (const pause of EXEC_PAUSES) {
+    if (unread.length === 0) break;
+    if (pause > 0) await sleep(pause);
+    const empty: ProcessEntry[] = [];
+    for (const entry of unread) {
+      const environment = await readEnvironment(entry.pid);
+      const mark = markIn(environment ?? "");
+      if (mark !== undefined) marks.set(entry.pid, mark);
+      if (environment === "" && isAlive(entry)) empty.push(entry);
+    }
+    unread = empty;
   }
   return marks;
 }
@@ -94,14 +105,15 @@ function markIn(environment: string): string | undefined {
     ?.slice(NAME.length);
 }
 
-async function readEnvironment(pid: number): Promise<string> {
-  if (hangingReads >= HANGING_READS) return "";
+/** Undefined if it cannot be read; empty during an exec, and for a process that has none. */
+async function readEnvironment(pid: number): Promise<string | undefined> {
+  if (hangingReads >= HANGING_READS) return undefined;
   hangingReads++;
   const read = readFile(`/proc/${pid}/environ`, "latin1")
-    .catch(() => "") // it ended meanwhile, or belongs to another user
+    .catch(() => undefined) // it ended meanwhile, or belongs to another user
     .finally(() => hangingReads--);
   const limit = new AbortController();
-  const late = sleep(READ_LIMIT, "", { signal: limit.signal, ref: false }).catch(() => "");
+  const late = sleep(READ_LIMIT, undefined, { signal: limit.signal, ref: false }).catch(() => undefined);
   const text = await Promise.race([read, late]);
   limit.abort();
   return text;

@@ -6,7 +6,7 @@ import { isAlive, parseStat, processesSince, readProcess } from "../../../lib/ag
 const REST = "-1 4194304 100 0 0 0 1 2 3 4 20 0 1 0 98765 1000 200";
 
 test("a process is read from its stat, whatever its program is called", () => {
-  const expected = { pid: 42, parent: 7, group: 40, start: 98765, alive: true };
+  const expected = { pid: 42, parent: 7, group: 40, start: 98765, alive: true, kernel: false };
   expect(parseStat(`42 (sh) S 7 40 39 0 ${REST}`)).toStrictEqual(expected);
   expect(parseStat(`42 (a) R 1 (b c) D 7 40 39 0 ${REST}`)).toStrictEqual(expected);
   expect(parseStat(`42 (a\n) b) T 7 40 39 0 ${REST}`)).toStrictEqual(expected);
@@ -15,6 +15,12 @@ test("a process is read from its stat, whatever its program is called", () => {
 test("a zombie is not alive", () => {
   expect(parseStat(`42 (sh) Z 7 40 39 0 ${REST}`)).toMatchObject({ alive: false });
   expect(parseStat(`42 (sh) X 7 40 39 0 ${REST}`)).toMatchObject({ alive: false });
+});
+
+test("a thread of the kernel is told from a program", () => {
+  expect(parseStat("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 16 0 0")).toMatchObject({
+    kernel: true,
+  });
 });
 
 test("what is no stat is no process", () => {
