@@ -76,10 +76,13 @@ const SQS_FAULTS: readonly AwsFault[] = [
   { kind: "cut" },
 ];
 const met = new Map<string, number>();
+let turn = 0;
 
 function misbehave({ target }: AwsRequest): AwsFault | undefined {
   if (random.unit() > (target === undefined ? 0.04 : 0.15)) return undefined;
-  const fault = random.pick(target === undefined ? S3_FAULTS : SQS_FAULTS);
+  // In turn, so that each comes.
+  const faults = target === undefined ? S3_FAULTS : SQS_FAULTS;
+  const fault = faults[(turn += 1) % faults.length]!;
   const name = `${target === undefined ? "s3" : "sqs"} ${fault.kind === "error" ? fault.status : fault.kind}`;
   met.set(name, (met.get(name) ?? 0) + 1);
   return fault;
@@ -117,12 +120,13 @@ test(`${KILLS} spoolers killed with SIGKILL at random instants (seed "${SEED}")`
   async function publisher(): Promise<void> {
     const generations = units.map(() => 0);
     const late: Doorbell[] = [];
+    let tried = 0;
     while (!progress.done) {
       const first = Math.min(Math.floor(progress.killed / KILLS_PER_UNITS) * AT_A_TIME, units.length - AT_A_TIME);
       const index = first + Math.floor(random.unit() * AT_A_TIME);
       const unit = units[index]!;
       const generation = (generations[index]! += 1);
-      if (random.unit() < 0.03) await poison(unit, generation);
+      if ((tried += 1) % 20 === 0) await poison(unit, generation);
       else {
         const keys = await publishGeneration(store, unit, generation);
         published.push({ unit: index, generation });
