@@ -29,6 +29,11 @@ export type Outcome = {
 };
 
 const DEADLINE = 10;
+/**
+ * A gateway lists all metrics of all groups: those of a thousand nodes are more than an agent should hold in memory (six times
+ * their bytes) to learn which few are its own.
+ */
+const LARGEST_LIST = 8 * 2 ** 20;
 /** Statuses that speak of what was sent: malformed or clashing (400), too large (413). */
 const OF_CONTENT: readonly number[] = [400, 413];
 
@@ -63,7 +68,7 @@ export class OwnGroups {
   async found(): Promise<{ readonly outcome: Outcome; readonly probes: readonly string[] }> {
     const probes: string[] = [];
     const outcome = await this.#exchange(async (options) => {
-      const groups = await listGroups(this.#target.url, options);
+      const groups = await listGroups(this.#target.url, { ...options, largestAnswer: LARGEST_LIST });
       probes.push(...groups.flatMap(({ grouping }) => this.#ownProbe(grouping)));
     }, this.#deadline);
     return { outcome, probes };

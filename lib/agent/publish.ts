@@ -143,7 +143,7 @@ export class Publisher {
   async #clear(): Promise<void> {
     const { round } = this.#outage;
     const { board, log } = this.#options;
-    const done = await clearOld(this.#groups, board.groups);
+    const done = await clearOld(this.#groups, board.groups, round > 0);
     if ("result" in done) return this.#failed(done, round, true);
     this.#cleared = true;
     this.#works();

@@ -18,6 +18,8 @@ export type GatewayOptions = {
   readonly connections?: Connections;
   /** gives the exchange up before its deadline */
   readonly signal?: AbortSignal;
+  /** bytes of an answer that are taken in; default 64 MiB */
+  readonly largestAnswer?: number;
 };
 
 /** Connections to a gateway that are kept open between exchanges. */
@@ -69,7 +71,7 @@ export class PushgatewayError extends GridmeterError {
   /** the status of the answer, if there was one */
   readonly status: number | undefined;
 
-  constructor(failure: GatewayFailure, status: number | undefined, message: string, options: ErrorOptions) {
+  constructor(failure: GatewayFailure, status: number | undefined, message: string, options: ErrorOptions = {}) {
     super("pushgateway_failed", message, options);
     this.failure = failure;
     this.status = status;
@@ -85,7 +87,7 @@ const DEADLINE_MS = 10_000;
 /** A kept connection that nobody uses is closed after this. */
 const IDLE_MS = 60_000;
 /** The gateway lists all metrics of all groups with their help texts. */
-const LARGEST_LIST = 64 * 2 ** 20;
+const LARGEST_ANSWER = 64 * 2 ** 20;
 const LONGEST_BODY = 300;
 
 /**
@@ -109,8 +111,9 @@ export async function ask(url: string, path: string, options: GatewayOptions): P
   try {
     return JSON.parse(text);
   } catch {
-    throw new GridmeterError(
-      "pushgateway_failed",
+    throw new PushgatewayError(
+      "failed",
+      200,
       `${nameOf(new URL(url))}${path} did not answer with JSON: ${JSON.stringify(text.slice(0, LONGEST_BODY))}. Its groups were not read. Check PUSHGATEWAY_URL.`,
     );
   }
@@ -126,9 +129,10 @@ async function exchange(
   url: string,
   path: string,
   request: Request,
-  { authHeader, caFile, deadlineMs = DEADLINE_MS, connections, signal }: GatewayOptions,
+  options: GatewayOptions,
   lost: string,
 ): Promise<string> {
+  const { authHeader, caFile, deadlineMs = DEADLINE_MS, connections, signal, largestAnswer = LARGEST_ANSWER } = options;
   const base = parseUrl(url, lost);
   try {
     const { data } = await axios.request<string>({
@@ -139,7 +143,7 @@ async function exchange(
       maxRedirects: 0,
       responseType: "text",
       transformResponse: (body: unknown) => String(body),
-      maxContentLength: LARGEST_LIST,
+      maxContentLength: largestAnswer,
       signal: AbortSignal.any([AbortSignal.timeout(deadlineMs), ...(signal === undefined ? [] : [signal])]),
       ...(connections !== undefined
         ? { httpAgent: connections.http, httpsAgent: connections.https }
@@ -151,8 +155,8 @@ async function exchange(
   } catch (thrown) {
     throw new PushgatewayError(
       failureOf(thrown),
-      isAxiosError(thrown) ? thrown.response?.status : undefined,
-      `${nameOf(base)} ${reason(thrown, deadlineMs)}. ${lost}; nothing else was affected. Check PUSHGATEWAY_URL and the gateway.`,
+      statusOf(thrown),
+      `${nameOf(base)} ${reason(thrown, deadlineMs, largestAnswer)}. ${lost}; nothing else was affected. Check PUSHGATEWAY_URL and the gateway.`,
       // axios keeps the whole request in its error, credentials included.
       { cause: thrown instanceof Error ? thrown.message : thrown },
     );
@@ -166,8 +170,19 @@ function failureOf(thrown: unknown): GatewayFailure {
   return status >= 300 && status < 400 ? "redirected" : status >= 400 && status < 500 ? "refused" : "failed";
 }
 
-function reason(thrown: unknown, deadlineMs: number): string {
+/** The status of the answer, also of one that was too large to be taken in. */
+function statusOf(thrown: unknown): number | undefined {
+  if (!isAxiosError(thrown)) return undefined;
+  return thrown.response?.status ?? (isTooLarge(thrown) ? 200 : undefined);
+}
+
+/** axios has no code of its own for it, and gives no answer then. */
+const isTooLarge = ({ response, message }: { readonly response?: unknown; readonly message: string }): boolean =>
+  response === undefined && message.startsWith("maxContentLength");
+
+function reason(thrown: unknown, deadlineMs: number, largestAnswer: number): string {
   if (!isAxiosError(thrown)) return `could not be asked: ${errorText(thrown)}`;
+  if (isTooLarge(thrown)) return `answered with more than ${Math.floor(largestAnswer / 2 ** 20)} MiB`;
   if (thrown.code === "ERR_CANCELED") return `did not answer within ${deadlineMs / 1000} s`;
   const { response } = thrown;
   if (response === undefined) return `could not be reached: ${thrown.message || (thrown.code ?? "no answer")}`;

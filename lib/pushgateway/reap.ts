@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { GridmeterError, errorText } from "../errors.ts";
-import { ask, deleteGroup } from "./gateway.ts";
+import { PushgatewayError, ask, deleteGroup } from "./gateway.ts";
 import type { GatewayOptions } from "./gateway.ts";
 import { groupPath } from "./grouping.ts";
 import type { Grouping } from "./grouping.ts";
@@ -21,8 +21,9 @@ const answer = z.object({
 export async function listGroups(url: string, options: GatewayOptions = {}): Promise<readonly Group[]> {
   const parsed = answer.safeParse(await ask(url, "/api/v1/metrics", options));
   if (!parsed.success) {
-    throw new GridmeterError(
-      "pushgateway_failed",
+    throw new PushgatewayError(
+      "failed",
+      200,
       `The Pushgateway's list of groups has another shape: ${z.prettifyError(parsed.error).slice(0, 300)}. No group was deleted. Check PUSHGATEWAY_URL.`,
     );
   }

@@ -246,6 +246,23 @@ describe("the agent's own groups", () => {
     await listing.stop();
   });
 
+  test.each([
+    ["answers 502", { status: 502 }],
+    ["is no list", { status: 200 }],
+    ["hangs", "hang"],
+  ] as const)("are pushed though the list of all groups, and nothing else, %s", async (_, fault) => {
+    await push(gateway.url, { job: JOB, instance: "node1", probe: "custom" }, "# TYPE old gauge\nold 1\n");
+    const listing = await startGate(gateway.url);
+    listing.lists = fault;
+    const own = started({ url: listing.url, deadline: fault === "hang" ? 1 : 10 });
+    await eventually(() => probesOf()).toHaveLength(GROUPS.length);
+    expect(await value("old", "custom")).toBe(-1);
+    own.settle("custom", ok(gauge("own", 7)));
+    await shows("own", "custom").toBe(7);
+    await own.publisher.stop();
+    await listing.stop();
+  });
+
   test("are given up at the end when the gateway hangs, in the time there is", async () => {
     const { publisher, settle, log } = started();
     settle("custom", ok(gauge("own", 7)));

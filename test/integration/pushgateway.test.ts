@@ -172,6 +172,15 @@ describe("what stands between", () => {
     expect((await failure(push(url, { job: "a" }, TEXT))).message).toContain("could not be reached");
   });
 
+  test("an answer that is too large is not taken in, and is told from a gateway that is not there", async () => {
+    handler = (_request, response) => response.writeHead(200).end(" ".repeat(2 ** 21 + 1));
+    const large = await failure(listGroups(url, { largestAnswer: 2 ** 21 }));
+    expect(large).toMatchObject({ failure: "failed", status: 200 });
+    expect(large.message).toContain("answered with more than 2 MiB");
+    handler = (request) => request.socket.resetAndDestroy();
+    expect(await failure(listGroups(url))).toMatchObject({ failure: "failed", status: undefined });
+  });
+
   test("user and password of the URL, or a header; neither is ever in an error", async () => {
     handler = (_request, response) => response.writeHead(401).end("go away");
     const secret = url.replace("http://", "http://agent:s3cret%2F@");

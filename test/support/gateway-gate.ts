@@ -26,6 +26,8 @@ export type GatewayGate = {
   /** the most requests that were here at the same time, in all and of one path; set to 0 to count anew */
   most: { all: number; ofOnePath: number };
   gate: Gate;
+  /** what requests for the list of all groups meet, if it is something else */
+  lists: Gate | undefined;
   /** that were made so far */
   connections: number;
   stop(): Promise<void>;
@@ -54,6 +56,7 @@ export async function startGate(upstream: string, identity?: Identity): Promise<
     },
     most: { all: 0, ofOnePath: 0 },
     gate: "pass",
+    lists: undefined,
     connections: 0,
     stop: async () => {
       server.closeAllConnections();
@@ -66,12 +69,13 @@ export async function startGate(upstream: string, identity?: Identity): Promise<
 }
 
 async function meet(
-  { gate, seen }: GatewayGate,
+  { gate: usual, lists, seen }: GatewayGate,
   incoming: IncomingMessage,
   outgoing: ServerResponse,
   upstream: string,
 ): Promise<void> {
   const { method = "GET", url: path = "" } = incoming;
+  const gate = path.startsWith("/api/") ? (lists ?? usual) : usual;
   const body = await buffer(incoming);
   seen.push({ method, path, body: body.toString(), authorization: incoming.headers.authorization });
   if (gate === "hang") return;
