@@ -112,7 +112,7 @@ describe("account killed and its message delivered again", () => {
         await sentOnce(env);
       }),
     );
-  }, 60_000);
+  }, 150_000);
 
   const SEED = "killed";
   const A_ROUND = 4;
@@ -194,7 +194,7 @@ describe("manual killed and told of its file again", () => {
       expect(Math.max(...bells.map((bell) => bell.generation))).toBe(generation);
       await host(envOf(prefix)).quiet();
     }
-  }, 120_000);
+  }, 180_000);
 
   const SEED = "killed by hand";
   test(`${RANDOM_KILLS.manual} times at random (seed "${SEED}"), over corrections of one row: APEL holds the last one`, async () => {
@@ -219,7 +219,7 @@ describe("manual killed and told of its file again", () => {
     const [row] = table.rows.filter(({ kind }) => kind === "summary");
     expect(row).toMatchObject({ numberOfJobs: Number(/NumberOfJobs: (\d+)/.exec(last)![1]) });
     expect(await files(prefix)).toEqual(["manual/accepted/a bü.txt"]);
-  }, 120_000);
+  }, 180_000);
 });
 
 describe("account at once", () => {
@@ -243,7 +243,7 @@ describe("account at once", () => {
         await sentOnce(one.env);
       }
     },
-    60_000,
+    150_000,
   );
 });
 
@@ -290,5 +290,5 @@ describe("S3 and SQS at fault", () => {
     } finally {
       await proxy.stop();
     }
-  }, 120_000);
+  }, 180_000);
 });

@@ -70,7 +70,7 @@ test("out of time after every piece: as many messages as it takes, none twice, a
   const { jobs } = truth(CLUSTER, MONTH).get(MIXED)!;
   const total = jobs + truth(CLUSTER, MONTH).get(namespaceOf("plain"))!.jobs;
   expect((await loaded(one.store)).totals(MONTH).get(UNIT.site)).toMatchObject({ jobs: total });
-}, 90_000);
+}, 120_000);
 
 test("the handlers themselves, in this process, with the files of events/", async () => {
   const one = await deployed(moto, prometheus.url);
@@ -103,7 +103,7 @@ test("the handlers themselves, in this process, with the files of events/", asyn
   } finally {
     vi.unstubAllEnvs();
   }
-}, 60_000);
+}, 120_000);
 
 describe("what cannot be used", () => {
   let one: Deployed;
@@ -151,7 +151,7 @@ describe("what cannot be used", () => {
     ]);
     expect((await emptied(moto.sqs, down.dead)).map(({ body }) => body)).toEqual(["{", "[]"]);
     expect(await down.store.list("")).toEqual([]);
-  }, 30_000);
+  }, 120_000);
 
   test("what Prometheus refuses for good is set aside; what may pass comes again", async () => {
     const proxy = await startFaultProxy(prometheus.url);
@@ -171,7 +171,7 @@ describe("what cannot be used", () => {
     } finally {
       await proxy.stop();
     }
-  }, 60_000);
+  }, 120_000);
 
   test("settings that are wrong are thrown, so that the function's alarm rings, and all is kept", async () => {
     const wrong = { ...one.parts, env: { ...one.env, BENCHMARK_VALUE: "ten" } };
@@ -214,7 +214,7 @@ describe("refused months and metrics", () => {
     } finally {
       await gateway.stop();
     }
-  }, 60_000);
+  }, 120_000);
 });
 
 test("a tenant that moves to another submit host: its old unit's other tenants are counted too, and APEL counts each job once", async () => {
@@ -240,35 +240,32 @@ test("a tenant that moves to another submit host: its old unit's other tenants a
   const total = Number(expected.join("").split("NumberOfJobs: ").at(-1)!.split("\n")[0]);
   expect(table.totals(MONTH).get(UNIT.site)).toMatchObject({ jobs: total, syncJobs: total });
   expect((await one.store.list("outgoing/")).some((key) => key.includes("new-host"))).toBe(true);
-}, 60_000);
+}, 120_000);
 
 describe("settings by name", () => {
   test("the Pushgateway's header comes from SSM, decrypted and anew each time, for account and for reap", async () => {
     const gateway = await startPushgateway();
     const proxy = await startFaultProxy(gateway.url);
     const name = "/gridmeter/test/pushgateway-header";
-    const header = () => {
-      const seen = proxy.requests.splice(0).map(({ headers }) => headers.authorization);
-      expect(seen.length).toBeGreaterThan(0);
-      return new Set(seen);
-    };
+    const seen = () =>
+      proxy.requests.splice(0).map(({ method, path, headers }) => [method, path, headers.authorization]);
     try {
       await putParameter(moto, name, "Bearer pu5h\n");
       const settings = { ...FEW_DAYS, PUSHGATEWAY_URL: proxy.url, PUSHGATEWAY_AUTH_HEADER_PARAMETER: name };
       const one = await deployed(moto, prometheus.url, settings);
       expect(await invoke(one.env, record(JSON.stringify(item())))).toMatchObject({ done: true });
-      expect(header()).toEqual(new Set(["Bearer pu5h"]));
-      expect(await gateway.metrics()).toContain('job="gridmeter_accounting"');
+      const group = expect.stringMatching(/^\/metrics\/job\/gridmeter_accounting\//) as string;
+      expect(seen()).toEqual([["PUT", group, "Bearer pu5h"]]);
       await putParameter(moto, name, "Bearer new");
       expect(await reapGroups(await eventFile("reap"), Math.floor(Date.now() / 1000), one.parts)).toEqual({
         deleted: [],
         dryRun: false,
       });
-      expect(header()).toEqual(new Set(["Bearer new"]));
+      expect(seen()).toEqual([["GET", "/api/v1/metrics", "Bearer new"]]);
     } finally {
       await Promise.all([proxy.stop(), gateway.stop()]);
     }
-  }, 60_000);
+  }, 120_000);
 
   test("the header comes from SSM, decrypted; the tenants from an object", async () => {
     const proxy = await startFaultProxy(prometheus.url);
@@ -288,7 +285,7 @@ describe("settings by name", () => {
     } finally {
       await proxy.stop();
     }
-  }, 60_000);
+  }, 120_000);
 
   test.each([
     [

@@ -4,10 +4,10 @@
  */
 export const RANDOM_KILLS = {
   /** functions, between two of their calls to S3, SQS and SSM: functions-faults-kills */
-  account: 140,
+  account: 152,
   manual: 30,
   /** `gridmeter spool`, with SIGKILL: spool-kills */
   spooler: 110,
   /** publishing and the spooler in one process, at calls and at what they write: outbox-contract */
-  outbox: 30,
+  outbox: 16,
 } as const;
