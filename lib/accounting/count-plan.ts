@@ -1,3 +1,4 @@
+import { FIRST_PACE } from "./count-plan-pace.ts";
 import type { Ledger } from "./ledger.ts";
 import type { Period } from "./periods.ts";
 import type { Window } from "./ports.ts";
@@ -6,11 +7,6 @@ import type { Tenant } from "./tenant.ts";
 import { DAY, addMonths, dayOfMonth, endOfDay, endOfMonth, monthOf, startOf } from "./time.ts";
 import type { DayUsage } from "./usage.ts";
 
-/**
- * Days asked for at once. Every query looks up all series of a block, so few large pieces are cheaper than many small
- * ones; a piece that Prometheus refuses is tiled. Pieces never change the result.
- */
-const PIECE_DAYS = 7;
 /** From this day on the previous month is counted once more in full (accounting-rules: late statuses). */
 const RECOUNT_DAY = 4;
 /** So long past its end a day's jobs are looked for by a recount: on the 4th that is what there is of the month's last day. */
@@ -69,15 +65,25 @@ export function lookAhead({ period, recount }: MonthPlan, day: string, now: numb
   return late ? Math.min(now, endOfDay(day) + LATE) : 0;
 }
 
-/** Runs of consecutive days, each at most PIECE_DAYS long. Never across months, so that one month's fault is not another's. */
+/** The first of the days and those that follow it without a break, at most so many. One month's, so that its fault is its own. */
+export function firstPiece(days: readonly string[], most: number): readonly [string, ...string[]] | undefined {
+  const [first, ...others] = days;
+  if (first === undefined) return undefined;
+  const piece: [string, ...string[]] = [first];
+  for (const day of others) {
+    if (piece.length >= most || endOfDay(piece.at(-1) ?? first) !== startOf(day)) break;
+    piece.push(day);
+  }
+  return piece;
+}
+
+/** All days in pieces of the first pace; a run changes its pace by what it meets. */
 export function pieces(days: readonly string[]): readonly (readonly [string, ...string[]])[] {
-  const found: [string, ...string[]][] = [];
-  for (const day of days) {
-    const open = found.at(-1);
-    const last = open?.at(-1);
-    if (open !== undefined && last !== undefined && open.length < PIECE_DAYS && endOfDay(last) === startOf(day))
-      open.push(day);
-    else found.push([day]);
+  const found: (readonly [string, ...string[]])[] = [];
+  let left = days;
+  for (let piece = firstPiece(left, FIRST_PACE.days); piece !== undefined; piece = firstPiece(left, FIRST_PACE.days)) {
+    found.push(piece);
+    left = left.slice(piece.length);
   }
   return found;
 }

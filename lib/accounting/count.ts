@@ -1,8 +1,8 @@
-import pLimit from "p-limit";
 import { GridmeterError, errorText } from "../errors.ts";
 import { countPiece, isEmpty, isWithoutVo } from "./count-piece.ts";
-import { lookAhead, pieces, planMonth, watchWindow } from "./count-plan.ts";
+import { firstPiece, lookAhead, planMonth, watchWindow } from "./count-plan.ts";
 import type { MonthPlan, PlanOptions } from "./count-plan.ts";
+import { FIRST_PACE, paceAfter } from "./count-plan-pace.ts";
 import type { Ledger } from "./ledger.ts";
 import { observe } from "./observation.ts";
 import type { Observation } from "./observation.ts";
@@ -53,7 +53,7 @@ export type CountOptions = PlanOptions & {
   readonly stop?: () => boolean;
   /** keeps what is counted for the next invocation of the same run */
   readonly scratch?: Scratch;
-  readonly progress?: (done: number, pieces: number) => void;
+  readonly progress?: (done: number, days: number) => void;
 };
 
 const NOTHING_OPEN: { to: number; notFinished: ReadonlyMap<string, number> } = { to: 0, notFinished: new Map() };
@@ -136,50 +136,62 @@ export async function countTenant(
   const namespaceKnown = checkNamespace(tenant, ports.monitoring, all, knownJobs);
   const voLabelKnown = checkVoLabel(tenant, ports.monitoring, all, knownVo);
 
-  const work = open.flatMap((month) =>
-    pieces(
-      missing(month.plan).filter((day) => options.allowIncomplete || month.observed.get(day)?.unseen !== true),
-    ).map((days) => ({ month, days })),
-  );
+  const wanted = open.map((month) => ({
+    month,
+    days: missing(month.plan).filter((day) => options.allowIncomplete || month.observed.get(day)?.unseen !== true),
+  }));
+  const days = wanted.reduce((sum, each) => sum + each.days.length, 0);
+  const asked = { days: 0, pieces: 0 };
+  let pace = FIRST_PACE;
+  const nextPiece = (): { month: Open; days: readonly [string, ...string[]] } | undefined => {
+    for (const each of wanted) {
+      const piece = each.month.error === undefined ? firstPiece(each.days, pace.days) : undefined;
+      if (piece === undefined) continue;
+      each.days = each.days.slice(piece.length);
+      return { month: each.month, days: piece };
+    }
+    return undefined;
+  };
   let done = 0;
   let interrupted = false;
-  let started = false;
-  const limit = pLimit(PIECES_AT_ONCE);
   const tiling = new Tiling();
-  options.progress?.(0, work.length);
-  await Promise.all(
-    work.map(({ month, days }) =>
-      limit(async () => {
-        if (month.error !== undefined || interrupted) return;
-        // The first piece is always counted, so that every invocation gets further.
-        if (started && options.stop?.() === true) {
-          interrupted = true;
-          return;
-        }
-        started = true;
-        try {
-          const piece = await countPiece(tenant, ports.monitoring, days, month.observed, seen, tiling);
-          if (isEmpty(piece)) await namespaceKnown();
-          if (isWithoutVo(piece)) await voLabelKnown();
-          const taken: DayOfJobs[] = [];
-          for (const day of piece.days) taken.push(await settleDay(day, month, ports.ledger));
-          await options.scratch?.save(
-            tenant,
-            month.plan.period.month,
-            { ...piece, days: taken },
-            (day) => month.observed.get(day)?.settled === true,
-          );
-          // Only the piece that looks furthest knows which pods are still open; earlier ones may have finished since.
-          if (piece.to > latest.to) latest = { to: piece.to, notFinished: piece.unfinished.notFinished };
-          for (const uid of piece.unfinished.noEnd) noEnd.add(uid);
-        } catch (error) {
-          month.error ??= error;
-        }
-        done += 1;
-        options.progress?.(done, work.length);
-      }),
-    ),
-  );
+  options.progress?.(0, days);
+  const countPieces = async (): Promise<void> => {
+    for (let next = nextPiece(); next !== undefined; next = nextPiece()) {
+      const { month } = next;
+      // The first piece is always counted, so that every invocation gets further.
+      if (asked.pieces > 0 && options.stop?.() === true) {
+        interrupted = true;
+        return;
+      }
+      asked.pieces += 1;
+      asked.days += next.days.length;
+      const started = ports.monitoring.clock?.();
+      try {
+        const piece = await countPiece(tenant, ports.monitoring, next.days, month.observed, seen, tiling);
+        const seconds = started === undefined ? undefined : (ports.monitoring.clock?.() ?? started) - started;
+        pace = paceAfter(pace, { days: next.days.length, seconds, pods: piece.finished });
+        if (isEmpty(piece)) await namespaceKnown();
+        if (isWithoutVo(piece)) await voLabelKnown();
+        const taken: DayOfJobs[] = [];
+        for (const day of piece.days) taken.push(await settleDay(day, month, ports.ledger));
+        await options.scratch?.save(
+          tenant,
+          month.plan.period.month,
+          { ...piece, days: taken },
+          (day) => month.observed.get(day)?.settled === true,
+        );
+        // Only the piece that looks furthest knows which pods are still open; earlier ones may have finished since.
+        if (piece.to > latest.to) latest = { to: piece.to, notFinished: piece.unfinished.notFinished };
+        for (const uid of piece.unfinished.noEnd) noEnd.add(uid);
+      } catch (error) {
+        month.error ??= error;
+      }
+      done += next.days.length;
+      options.progress?.(done, days);
+    }
+  };
+  await Promise.all(Array.from({ length: PIECES_AT_ONCE }, countPieces));
   for (const { plan, fresh, error } of open) {
     const whole = error === undefined && plan.days.every((day) => plan.known.has(day) || fresh.has(day));
     if (plan.recount === "due" && whole && !interrupted) await ports.ledger.markRecounted(plan.period.month, now);
@@ -188,7 +200,7 @@ export async function countTenant(
     months: open.map((month) => counted(tenant, month, options, seen)),
     notFinished: latest.notFinished,
     noEnd,
-    asked: { days: work.reduce((sum, { days }) => sum + days.length, 0), pieces: work.length },
+    asked,
     interrupted,
   };
 }

@@ -46,6 +46,8 @@ export interface Monitoring {
   seen(window: Window): Promise<readonly number[]>;
   /** Namespaces of which anything was seen in the window, sorted; and whether they were found under a prefixed label. */
   namespaces(window: Window): Promise<{ readonly names: readonly string[]; readonly exportedNames: readonly string[] }>;
+  /** Seconds on a clock that only goes forward, to judge what asking costs; absent where that does not matter. */
+  readonly clock?: () => number;
   /** Whether any pod of the namespace carried the VO label in the window. */
   voLabelSeen(window: Window): Promise<boolean>;
 }

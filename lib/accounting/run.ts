@@ -40,7 +40,7 @@ export type RunOptions = {
   readonly stop?: () => boolean;
   /** name of a run that may need several invocations; all of them must give the same `now` */
   readonly run?: string;
-  readonly progress?: (tenant: Tenant, done: number, pieces: number) => void;
+  readonly progress?: (tenant: Tenant, done: number, days: number) => void;
 };
 
 export type MonthResult = {
@@ -89,7 +89,7 @@ export async function runAccounting(
           jobsWanted: (month, day) => isIndividual(tenant) && published.get(month)?.has(day) !== true,
           ...(options.stop === undefined ? {} : { stop: options.stop }),
           ...(scratch === undefined ? {} : { scratch }),
-          progress: (done, pieces) => options.progress?.(tenant, done, pieces),
+          progress: (done, days) => options.progress?.(tenant, done, days),
         };
         const counted = options.only === undefined || options.only.includes(tenant.name);
         const count = counted

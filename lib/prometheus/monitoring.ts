@@ -31,6 +31,7 @@ export function createMonitoring(client: Client, selection: Selection): Monitori
       });
       if (fact === "finished") await takeFailed(client, selection, window, prefixes, open, take);
     },
+    clock: () => performance.now() / 1000,
     seen: (window) => findSeen(client, selection, window),
     namespaces: (window) => findNamespaces(client, selection, window),
     voLabelSeen: async (window) => {

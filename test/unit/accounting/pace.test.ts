@@ -1,0 +1,104 @@
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { FIRST_PACE, paceAfter } from "../../../lib/accounting/count-plan-pace.ts";
+import type { Pace } from "../../../lib/accounting/count-plan-pace.ts";
+import { ended, cluster, at, tenant, World } from "./world.ts";
+import { MemoryMonitoring } from "../../support/memory-monitoring.ts";
+import type { Fact, Monitoring, Window } from "../../../lib/accounting/ports.ts";
+
+/** The sizes that are asked one after the other by a server to which a day in a piece of so many days costs that much. */
+function sizes(cost: (days: number) => number, podsADay = 100, count = 8): number[] {
+  const found: number[] = [];
+  let pace: Pace = FIRST_PACE;
+  for (let index = 0; index < count; index += 1) {
+    const { days } = pace;
+    found.push(days);
+    pace = paceAfter(pace, { days, seconds: days * cost(days), pods: days * podsADay });
+  }
+  return found;
+}
+
+describe("the size of pieces follows what is measured", () => {
+  test("it doubles, up to a month, where larger pieces are cheaper or cost the same", () => {
+    expect(sizes((days) => 10 + 5 / days)).toEqual([7, 14, 28, 32, 32, 32, 32, 32]);
+    expect(sizes(() => 1)).toEqual([7, 14, 28, 32, 32, 32, 32, 32]);
+  });
+
+  test("it goes back to the size before one that is clearly dearer, and stays", () => {
+    expect(sizes((days) => (days > 14 ? 2 : 1))).toEqual([7, 14, 28, 14, 14, 14, 14, 14]);
+    expect(sizes((days) => days)).toEqual([7, 14, 7, 7, 7, 7, 7, 7]);
+  });
+
+  test("what is only a little dearer may be chance", () => {
+    expect(sizes((days) => 1 + days / 100)).toContain(32);
+  });
+
+  test("a piece never has more pods than memory holds, as far as the pieces before tell", () => {
+    expect(sizes(() => 1, 33_000)).toEqual([7, 4, 4, 4, 4, 4, 4, 4]);
+    expect(sizes(() => 1, 10_000)).toEqual([7, 14, 15, 15, 15, 15, 15, 15]);
+    expect(sizes(() => 1, 1_000_000)).toEqual([7, 1, 1, 1, 1, 1, 1, 1]);
+  });
+
+  test("without a clock it stays, and remainders say nothing", () => {
+    expect(paceAfter(FIRST_PACE, { days: 7, seconds: undefined, pods: 1 })).toEqual(FIRST_PACE);
+    expect(paceAfter(FIRST_PACE, { days: 3, seconds: 100, pods: 1 })).toEqual(FIRST_PACE);
+  });
+
+  test("it always asks for a day at least", () => {
+    fc.assert(
+      fc.property(
+        fc.array(
+          fc.record({
+            days: fc.integer({ min: 1, max: 32 }),
+            seconds: fc.option(fc.double({ min: 0, max: 1e4, noNaN: true }), { nil: undefined }),
+            pods: fc.nat({ max: 1e7 }),
+          }),
+        ),
+        (pieces) => {
+          let pace: Pace = FIRST_PACE;
+          for (const piece of pieces) {
+            pace = paceAfter(pace, piece);
+            expect(pace.days).toBeGreaterThanOrEqual(1);
+            expect(pace.days).toBeLessThanOrEqual(32);
+          }
+        },
+      ),
+    );
+  });
+});
+
+test("a run whose server takes long pieces well and one whose server does not publish the same", async () => {
+  const jobs = Array.from({ length: 88 }, (_, day) => ended(at("2025-01-01T12:00") + day * 86_400));
+  const world = new World(cluster(jobs));
+  const tenants = [tenant("grid")];
+  const messages: unknown[] = [];
+  const widths = new Set<string>();
+  const costs: ((days: number) => number)[] = [() => 1, (days) => days ** 2];
+  for (const cost of costs) {
+    const asked: number[] = [];
+    const monitoring = (): Monitoring => {
+      const memory = new MemoryMonitoring(world.series, tenants[0]!.selection);
+      let now = 0;
+      return {
+        facts: async (fact: Fact, window: Window, take) => {
+          const days = Math.floor((window.to - window.from) / 86_400);
+          if (fact === "end") {
+            asked.push(days);
+            now += cost(days);
+          }
+          await memory.facts(fact, window, take);
+        },
+        seen: (window) => memory.seen(window),
+        namespaces: (window) => memory.namespaces(window),
+        voLabelSeen: (window) => memory.voLabelSeen(window),
+        clock: () => now,
+      };
+    };
+    const own = new World(world.cluster, world.series);
+    const result = await own.run("2025-03-31T12:00", tenants, { gap: ["2025-01", "2025-03"], monitoring });
+    messages.push(result.months.flatMap(({ units }) => units.map((unit) => unit.messages)));
+    widths.add(JSON.stringify(asked));
+  }
+  expect(messages[1]).toEqual(messages[0]);
+  expect(widths.size).toBe(2);
+});
