@@ -7,7 +7,7 @@ export class Progress {
   readonly #all = process.stderr.isTTY
     ? new MultiBar(
         {
-          format: "{tenant} [{bar}] {value}/{total} pieces",
+          format: "{tenant} [{bar}] {value}/{total} days",
           stream: process.stderr,
           clearOnComplete: true,
           hideCursor: true,
@@ -16,9 +16,9 @@ export class Progress {
       )
     : undefined;
 
-  show(tenant: string, done: number, pieces: number): void {
-    if (this.#all === undefined || pieces === 0) return;
-    const bar = this.#bars.get(tenant) ?? this.#all.create(pieces, 0, { tenant });
+  show(tenant: string, done: number, days: number): void {
+    if (this.#all === undefined || days === 0) return;
+    const bar = this.#bars.get(tenant) ?? this.#all.create(days, 0, { tenant });
     this.#bars.set(tenant, bar);
     bar.update(done);
   }
