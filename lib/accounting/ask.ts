@@ -7,6 +7,8 @@ import { showTime } from "./time.ts";
 const HOUR = 3600;
 /** Queries for one fact of one piece, answered and refused: so many for each hour of it, and all shards of one hour. */
 const MOST_QUERIES = { anHour: SHARDS / 2, besides: 2 * SHARDS };
+/** The smallest tile is asked for again before its refusal is believed: a busy server is slow with everything. */
+const MOST_SMALLEST = 3;
 /** A server that says it cannot answer now is asked for less so often before that is believed. */
 const MOST_UNAVAILABLE = 3;
 
@@ -44,6 +46,7 @@ export async function ask(
   let shard = 0;
   let inARow = 0;
   let unavailable = 0;
+  let smallest = 0;
   let once = Infinity;
   for (let queries = 1; ; queries += 1) {
     const tile = tileAt(from, shard, window.to, Math.min(once, tiling.most(fact)));
@@ -55,14 +58,16 @@ export async function ask(
       inARow += 1;
       if (thrown.code === "prometheus_unavailable") unavailable += 1;
       const next = tiling.refused(fact, tile.size, inARow);
-      if (next === undefined || unavailable >= MOST_UNAVAILABLE || queries >= most)
+      if (next === undefined) smallest += 1;
+      if (smallest >= MOST_SMALLEST || unavailable >= MOST_UNAVAILABLE || queries >= most)
         throw givenUp(thrown, fact, tile.window, prefixes, queries);
-      once = next;
+      once = next ?? tile.size;
       continue;
     }
     tiling.answered(fact, tile.size);
     inARow = 0;
     unavailable = 0;
+    smallest = 0;
     once = Infinity;
     shard = (shard + tile.shards) % SHARDS;
     if (shard === 0) from = tile.window.to;

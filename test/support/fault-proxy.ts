@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { type IncomingMessage, type ServerResponse, createServer, request } from "node:http";
 import type { Server } from "node:net";
+import { buffer } from "node:stream/consumers";
 
 /** What a request meets instead of Prometheus. */
 export type Fault =
@@ -12,6 +13,8 @@ export type Fault =
     }
   /** announces more than it sends, then closes */
   | { readonly kind: "cut"; readonly body: string }
+  /** the real answer up to this share of it; `tells` the whole length beforehand, or none and ends as if that was all */
+  | { readonly kind: "shortened"; readonly share: number; readonly tells: boolean }
   | { readonly kind: "reset" }
   | { readonly kind: "hang" };
 
@@ -27,6 +30,8 @@ export type FaultProxy = {
   readonly requests: SeenRequest[];
   /** From now on: these faults, one a request, and `then` for all later ones (undefined: passed on to the real server). */
   set(faults: readonly Fault[], then?: Fault): void;
+  /** From now on: whatever this draws for each request (undefined: passed on). */
+  draw(next: (request: SeenRequest) => Fault | undefined): void;
   stop(): Promise<void>;
 };
 
@@ -45,20 +50,23 @@ export async function startFaultProxy(upstream?: string): Promise<FaultProxy> {
   const requests: SeenRequest[] = [];
   let queue: Fault[] = [];
   let rest: Fault | undefined;
+  let drawn: ((request: SeenRequest) => Fault | undefined) | undefined;
 
   const server = createServer((incoming, outgoing) => {
     const chunks: Buffer[] = [];
     incoming.on("data", (chunk: Buffer) => chunks.push(chunk));
     incoming.on("end", () => {
       const body = Buffer.concat(chunks);
-      requests.push({
+      const seen: SeenRequest = {
         method: incoming.method ?? "",
         path: incoming.url ?? "",
         headers: incoming.headers,
         form: new URLSearchParams(body.toString()),
-      });
-      const fault = queue.shift() ?? rest;
+      };
+      requests.push(seen);
+      const fault = drawn === undefined ? (queue.shift() ?? rest) : drawn(seen);
       if (fault === undefined) passOn(upstream, incoming, body, outgoing);
+      else if (fault.kind === "shortened") passOn(upstream, incoming, body, outgoing, fault);
       else apply(fault, incoming, outgoing);
     });
   });
@@ -69,6 +77,11 @@ export async function startFaultProxy(upstream?: string): Promise<FaultProxy> {
     set: (faults, then) => {
       queue = [...faults];
       rest = then;
+      drawn = undefined;
+      requests.length = 0;
+    },
+    draw: (next) => {
+      drawn = next;
       requests.length = 0;
     },
     stop: async () => {
@@ -88,7 +101,11 @@ export async function listen(server: Server): Promise<number> {
   return address.port;
 }
 
-function apply(fault: Fault, incoming: IncomingMessage, outgoing: ServerResponse): void {
+function apply(
+  fault: Exclude<Fault, { kind: "shortened" }>,
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+): void {
   switch (fault.kind) {
     case "answer":
       outgoing.writeHead(fault.status, fault.headers);
@@ -105,7 +122,13 @@ function apply(fault: Fault, incoming: IncomingMessage, outgoing: ServerResponse
   }
 }
 
-function passOn(upstream: string | undefined, incoming: IncomingMessage, body: Buffer, outgoing: ServerResponse): void {
+function passOn(
+  upstream: string | undefined,
+  incoming: IncomingMessage,
+  body: Buffer,
+  outgoing: ServerResponse,
+  shortened?: { readonly share: number; readonly tells: boolean },
+): void {
   if (upstream === undefined) {
     outgoing.writeHead(500);
     outgoing.end("no upstream");
@@ -116,8 +139,19 @@ function passOn(upstream: string | undefined, incoming: IncomingMessage, body: B
     `${upstream}${incoming.url ?? ""}`,
     { method: incoming.method ?? "GET", headers },
     (answer) => {
-      outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
-      answer.pipe(outgoing);
+      if (shortened === undefined) {
+        outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
+        answer.pipe(outgoing);
+        return;
+      }
+      void buffer(answer).then((whole) => {
+        const part = whole.subarray(0, Math.floor(whole.length * shortened.share));
+        outgoing.writeHead(200, {
+          "content-type": "application/json",
+          ...(shortened.tells ? { "content-length": `${whole.length}` } : {}),
+        });
+        outgoing.write(part, () => (shortened.tells ? incoming.socket.destroy() : outgoing.end()));
+      });
     },
   );
   onward.on("error", () => outgoing.destroy());
