@@ -8,7 +8,7 @@ const HOUR = 3600;
 /** Queries for one fact of one piece, answered and refused: so many for each hour of it, and all shards of one hour. */
 const MOST_QUERIES = { anHour: SHARDS / 2, besides: 2 * SHARDS };
 /** The smallest tile is asked for again before its refusal is believed: a busy server is slow with everything. */
-const MOST_SMALLEST = 3;
+const MOST_SMALLEST = 5;
 /** A server that says it cannot answer now is asked for less so often before that is believed. */
 const MOST_UNAVAILABLE = 3;
 

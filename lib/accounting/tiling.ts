@@ -13,23 +13,40 @@ const PATIENCE = { first: 2, most: 16 };
 type Held = {
   /** what is asked at once */
   most: Size;
-  /** the greatest size that was answered since the last refusal below it */
+  /** the greatest size that was answered since a refusal was believed */
   proven: Size;
+  /** a size that had been answered was refused: once more, and it is believed */
+  doubted: boolean;
+  /** the smallest size that was refused and not answered since */
+  refused: Size;
+  /** answers in a row of what is asked at once */
   answered: number;
   patience: number;
+  /** whether anything was ever answered */
+  known: boolean;
 };
+
+const nothingYet = (): Held => ({
+  most: Infinity,
+  proven: 0,
+  doubted: false,
+  refused: Infinity,
+  answered: 0,
+  patience: PATIENCE.first,
+  known: false,
+});
 
 /**
  * How much of each fact the server answers at once, learnt from its refusals and remembered for a run. Half of what was
- * refused is tried next, a quarter after two refusals in a row, an eighth after three, so that little is spent on a server
- * that answers nothing; and after some answers twice as much, since hours differ and a refusal may have been a passing
+ * refused is tried next (a quarter and an eighth as long as nothing was ever answered, so that little is spent on a server
+ * that answers nothing), and after some answers twice as much, since hours differ and a refusal may have been a passing
  * one. Only what is asked at once depends on it, never what comes out.
  */
 export class Tiling {
   readonly #held = new Map<Fact, Held>();
 
   #of(fact: Fact): Held {
-    const held = this.#held.get(fact) ?? { most: Infinity, proven: 0, answered: 0, patience: PATIENCE.first };
+    const held = this.#held.get(fact) ?? nothingYet();
     this.#held.set(fact, held);
     return held;
   }
@@ -42,7 +59,14 @@ export class Tiling {
   /** Notes an answer of that size. */
   answered(fact: Fact, size: Size): void {
     const held = this.#of(fact);
+    held.known = true;
+    if (size >= Math.min(held.most, held.proven)) held.doubted = false;
     held.proven = Math.max(held.proven, size);
+    if (size >= held.refused) {
+      // So that refusal was a passing one.
+      held.refused = Infinity;
+      held.patience = PATIENCE.first;
+    }
     if (size < held.most) return;
     held.answered += 1;
     if (held.answered < held.patience) return;
@@ -57,13 +81,19 @@ export class Tiling {
   refused(fact: Fact, size: Size, inARow: number): Size | undefined {
     if (size <= SMALLEST) return undefined;
     const held = this.#of(fact);
-    const next = smaller(size, 2 ** inARow);
-    // What was answered before may have been refused by chance: it is asked in parts this once, and no less from now on.
-    const chance = size <= held.proven;
-    held.proven = Math.min(held.proven, next);
+    const next = smaller(size, held.known ? 2 : 2 ** inARow);
+    // What was answered before may be refused by chance: it is asked in parts, and no less from now on until it happens again.
+    if (held.doubted && inARow > 1) return next;
+    if (size <= held.proven && !held.doubted) {
+      held.doubted = true;
+      return next;
+    }
+    held.doubted = false;
+    held.proven = 0;
+    // Tried again for more in vain: it is tried less often.
+    if (inARow === 1 && size >= held.refused) held.patience = Math.min(held.patience * 2, PATIENCE.most);
+    held.refused = Math.min(held.refused, size);
     held.answered = 0;
-    if (chance) return next;
-    if (held.most !== Infinity) held.patience = Math.min(held.patience * 2, PATIENCE.most);
     held.most = Math.min(held.most, next);
     return next;
   }
