@@ -10,21 +10,25 @@ export type Credentials = {
 
 /**
  * What gives the value of the Authorization header, undefined if there is nothing to prove. Files are read anew each time, since
- * tokens are replaced under a running program; the last line break does not belong to the secret.
+ * tokens are replaced under a running program; the last line break does not belong to the secret. Whoever asks while a file is
+ * being read gets what comes of that: on a file system that hangs, each further read would take one more of Node's four threads
+ * for files, and with the last of them no probe could find its command any more.
  *
  * The function rejects with GridmeterError config_invalid if a file cannot be read or holds what no header can hold.
  */
-export function authorizationOf({
-  username,
-  passwordFile,
-  bearerTokenFile,
-}: Credentials): () => Promise<string | undefined> {
-  return async () => {
-    if (bearerTokenFile !== undefined) return `Bearer ${await secretIn(bearerTokenFile)}`;
-    if (username === undefined) return undefined;
-    const password = passwordFile === undefined ? "" : await secretIn(passwordFile);
-    return `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}`;
+export function authorizationOf(credentials: Credentials): () => Promise<string | undefined> {
+  let reading: Promise<string | undefined> | undefined;
+  return () => {
+    reading ??= header(credentials).finally(() => (reading = undefined));
+    return reading;
   };
+}
+
+async function header({ username, passwordFile, bearerTokenFile }: Credentials): Promise<string | undefined> {
+  if (bearerTokenFile !== undefined) return `Bearer ${await secretIn(bearerTokenFile)}`;
+  if (username === undefined) return undefined;
+  const password = passwordFile === undefined ? "" : await secretIn(passwordFile);
+  return `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}`;
 }
 
 async function secretIn(file: string): Promise<string> {

@@ -1,4 +1,6 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync, writeSync } from "node:fs";
+import { stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import * as fc from "fast-check";
@@ -358,6 +360,25 @@ describe("secrets", () => {
     expect(thrown).toMatchObject({ code: "config_invalid" });
     expect(String(thrown)).toContain(why);
     expect(String(thrown)).not.toContain("lines\n");
+  });
+
+  test("in a file that hangs take one thread, however often they are asked for", async () => {
+    const path = join(folder, "pipe");
+    execFileSync("mkfifo", [path]);
+    const bearer = authorizationOf({ bearerTokenFile: path });
+    // Who reads a pipe waits for somebody who writes. Node has four threads for files.
+    const asked = Array.from({ length: 8 }, () => bearer());
+    const others = stat(folder).then(() => "answered");
+    const late = new Promise((resolve) => setTimeout(resolve, 5_000, "no thread is left"));
+    try {
+      expect(await Promise.race([others, late])).toBe("answered");
+    } finally {
+      // Opened for both, a pipe makes nobody wait.
+      const pipe = openSync(path, "r+");
+      writeSync(pipe, "secret\n");
+      closeSync(pipe);
+    }
+    expect(new Set(await Promise.all(asked))).toEqual(new Set(["Bearer secret"]));
   });
 
   test("in a file that is not there are an error that names it", async () => {
