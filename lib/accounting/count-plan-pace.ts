@@ -16,21 +16,26 @@ const MOST_DAYS = 32;
 /** A size must be so much dearer before it is given up: what else the server does is measured with it. */
 const CLEARLY = 1.25;
 
-export const FIRST_PACE: Pace = { days: 7, settled: false };
+/** A piece of this share of the days that were wanted tells of that size. */
+const ENOUGH = 0.75;
+
+export const FIRST_PACE: Pace = { days: 16, settled: false };
 
 /**
  * The pace after a piece. Every query looks up all series of the blocks that it touches, and looks past its last day, so
- * large pieces are cheaper (tried: a month in one piece cost Prometheus a fifth less than in weeks on blocks of 162 h and
- * 486 h, and a tenth more on blocks of 18 h): each size is tried for as long as it is not clearly dearer than the one before.
- * Without a clock the size stays. It never grows beyond what memory may hold.
+ * large pieces are cheaper (tried with 40,000 jobs: a month in weeks cost Prometheus 7.3 s of CPU, in halves 5.4 s, in one
+ * piece 4.8 s, on blocks of 18 h, 162 h and 486 h alike): each size is tried for as long as it is not clearly dearer than
+ * the one before, or a piece would be more than memory should hold.
+ * Without a clock the size stays.
  */
 export function paceAfter(pace: Pace, piece: Paced): Pace {
   const most = Math.max(1, Math.min(MOST_DAYS, Math.floor((MOST_PODS * piece.days) / Math.max(1, piece.pods))));
   const within = (next: Pace): Pace => ({ ...next, days: Math.min(next.days, most) });
-  // A remainder, or a piece of an earlier pace that was still under way, says nothing of this size.
-  if (piece.seconds === undefined || piece.days !== pace.days || pace.settled) return within(pace);
+  // A remainder, or a piece of an earlier pace that was still under way, says nothing of this size; a short month does.
+  const tells = piece.days <= pace.days && piece.days >= pace.days * ENOUGH;
+  if (piece.seconds === undefined || !tells || pace.settled) return within(pace);
   const cost = piece.seconds / piece.days;
   if (pace.best !== undefined && cost > pace.best.cost * CLEARLY)
     return within({ days: pace.best.days, best: pace.best, settled: true });
-  return within({ days: pace.days * 2, best: { days: piece.days, cost }, settled: false });
+  return within({ days: pace.days * 2, best: { days: pace.days, cost }, settled: false });
 }

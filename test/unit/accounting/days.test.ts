@@ -100,8 +100,8 @@ describe("A piece is a window of one or more days", () => {
   const days = (from: string, count: number) =>
     Array.from({ length: count }, (_, index) => dayOf(at(from) + index * DAY));
 
-  test("runs of consecutive days, at most seven", () => {
-    expect(pieces(days("2025-01-01", 16)).map((piece) => piece.length)).toEqual([7, 7, 2]);
+  test("runs of consecutive days, at first at most sixteen", () => {
+    expect(pieces(days("2025-01-01", 40)).map((piece) => piece.length)).toEqual([16, 16, 8]);
     expect(pieces(["2025-01-01", "2025-01-03", "2025-01-04"])).toEqual([["2025-01-01"], ["2025-01-03", "2025-01-04"]]);
     expect(pieces([])).toEqual([]);
   });

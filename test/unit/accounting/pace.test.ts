@@ -7,7 +7,7 @@ import { MemoryMonitoring } from "../../support/memory-monitoring.ts";
 import type { Fact, Monitoring, Window } from "../../../lib/accounting/ports.ts";
 
 /** The sizes that are asked one after the other by a server to which a day in a piece of so many days costs that much. */
-function sizes(cost: (days: number) => number, podsADay = 100, count = 8): number[] {
+function sizes(cost: (days: number) => number, podsADay = 100, count = 4): number[] {
   const found: number[] = [];
   let pace: Pace = FIRST_PACE;
   for (let index = 0; index < count; index += 1) {
@@ -20,13 +20,14 @@ function sizes(cost: (days: number) => number, podsADay = 100, count = 8): numbe
 
 describe("the size of pieces follows what is measured", () => {
   test("it doubles, up to a month, where larger pieces are cheaper or cost the same", () => {
-    expect(sizes((days) => 10 + 5 / days)).toEqual([7, 14, 28, 32, 32, 32, 32, 32]);
-    expect(sizes(() => 1)).toEqual([7, 14, 28, 32, 32, 32, 32, 32]);
+    expect(sizes((days) => 10 + 5 / days)).toEqual([16, 32, 32, 32]);
+    expect(sizes(() => 1)).toEqual([16, 32, 32, 32]);
   });
 
   test("it goes back to the size before one that is clearly dearer, and stays", () => {
-    expect(sizes((days) => (days > 14 ? 2 : 1))).toEqual([7, 14, 28, 14, 14, 14, 14, 14]);
-    expect(sizes((days) => days)).toEqual([7, 14, 7, 7, 7, 7, 7, 7]);
+    expect(sizes((days) => (days > 20 ? 2 : 1))).toEqual([16, 32, 16, 16]);
+    const wide = paceAfter(FIRST_PACE, { days: 16, seconds: 16, pods: 1 });
+    expect(paceAfter(wide, { days: 28, seconds: 56, pods: 1 }).days).toBe(16);
   });
 
   test("what is only a little dearer may be chance", () => {
@@ -34,13 +35,13 @@ describe("the size of pieces follows what is measured", () => {
   });
 
   test("a piece never has more pods than memory holds, as far as the pieces before tell", () => {
-    expect(sizes(() => 1, 33_000)).toEqual([7, 4, 4, 4, 4, 4, 4, 4]);
-    expect(sizes(() => 1, 10_000)).toEqual([7, 14, 15, 15, 15, 15, 15, 15]);
-    expect(sizes(() => 1, 1_000_000)).toEqual([7, 1, 1, 1, 1, 1, 1, 1]);
+    expect(sizes(() => 1, 33_000)).toEqual([16, 4, 4, 4]);
+    expect(sizes(() => 1, 5000)).toEqual([16, 30, 30, 30]);
+    expect(sizes(() => 1, 1_000_000)).toEqual([16, 1, 1, 1]);
   });
 
   test("without a clock it stays, and remainders say nothing", () => {
-    expect(paceAfter(FIRST_PACE, { days: 7, seconds: undefined, pods: 1 })).toEqual(FIRST_PACE);
+    expect(paceAfter(FIRST_PACE, { days: 16, seconds: undefined, pods: 1 })).toEqual(FIRST_PACE);
     expect(paceAfter(FIRST_PACE, { days: 3, seconds: 100, pods: 1 })).toEqual(FIRST_PACE);
   });
 
@@ -68,8 +69,8 @@ describe("the size of pieces follows what is measured", () => {
 });
 
 test("a run whose server takes long pieces well and one whose server does not publish the same", async () => {
-  const jobs = Array.from({ length: 88 }, (_, day) => ended(at("2025-01-01T12:00") + day * 86_400));
-  const world = new World(cluster(jobs));
+  const jobs = Array.from({ length: 180 }, (_, day) => ended(at("2024-10-01T12:00") + day * 86_400));
+  const world = new World(cluster(jobs, { from: at("2024-10-01") }));
   const tenants = [tenant("grid")];
   const messages: unknown[] = [];
   const widths = new Set<string>();
@@ -95,7 +96,7 @@ test("a run whose server takes long pieces well and one whose server does not pu
       };
     };
     const own = new World(world.cluster, world.series);
-    const result = await own.run("2025-03-31T12:00", tenants, { gap: ["2025-01", "2025-03"], monitoring });
+    const result = await own.run("2025-03-31T12:00", tenants, { gap: ["2024-10", "2025-03"], monitoring });
     messages.push(result.months.flatMap(({ units }) => units.map((unit) => unit.messages)));
     widths.add(JSON.stringify(asked));
   }
