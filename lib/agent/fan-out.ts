@@ -29,16 +29,17 @@ export async function fanOut<T>(
 ): Promise<readonly FanOutEntry<T>[]> {
   checkLimit("the commands run once a container", "deadline", deadline, LONGEST_TIMEOUT, "seconds");
   const ends = performance.now() + deadline * 1000;
+  const shown = Number(deadline.toFixed(3));
   const limit = pLimit(concurrency);
   const timer = new AbortController();
   const late = sleep(deadline * 1000, "late" as const, { signal: timer.signal }).catch(() => "late" as const);
   const one = async (item: T): Promise<FanOutEntry<T>> => {
     const started = performance.now();
-    if (started > ends - LEAST_TIME) return { item, result: timeout(0, `it was not started within ${deadline} s`) };
+    if (started > ends - LEAST_TIME) return { item, result: timeout(0, `it was not started within ${shown} s`) };
     const result = await Promise.race([work(item, (ends - started) / 1000), late]);
     if (result !== "late") return { item, result };
     const seconds = (performance.now() - started) / 1000;
-    return { item, result: timeout(seconds, `it had not ended when the ${deadline} s for all were over`) };
+    return { item, result: timeout(seconds, `it had not ended when the ${shown} s for all were over`) };
   };
   try {
     return await Promise.all(items.map((item) => limit(one, item)));

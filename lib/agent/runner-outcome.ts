@@ -39,7 +39,7 @@ export class Outcome {
   }
 
   #late(): Ending {
-    return { kind: "timeout", detail: `it had not ended after ${this.#timeout} s` };
+    return { kind: "timeout", detail: `it had not ended after ${Number(this.#timeout.toFixed(3))} s` };
   }
 
   /** Nothing of the run is left. Called before `settle` where both are known at once, so that its slot is free by then. */
