@@ -7,9 +7,10 @@ import { Command, InvalidArgumentError, Option } from "@commander-js/extra-typin
 import { Presets, SingleBar } from "cli-progress";
 import { z } from "zod";
 import { benchAccounting } from "../bench/accounting/accounting.ts";
-import { markdownOf, tablesOf } from "../bench/accounting/report.ts";
+import { BLOCKS, type BlockHours } from "../bench/accounting/prepare.ts";
+import { closingTables, markdownOf } from "../bench/accounting/report.ts";
 import { withSection } from "../bench/accounting/results-file.ts";
-import { forTerminal } from "../bench/accounting/tables.ts";
+import { type Table, forTerminal } from "../bench/accounting/tables.ts";
 import { ensureTools } from "./setup.ts";
 
 const root = resolve(import.meta.dirname, "..");
@@ -20,6 +21,12 @@ function positive(text: string): number {
   const number = Number(text);
   if (Number.isInteger(number) && number > 0) return number;
   throw new InvalidArgumentError("it is not a whole number above 0");
+}
+
+function blocksOf(text: string): readonly BlockHours[] {
+  const found = BLOCKS.filter((hours) => `${hours}` === text);
+  if (found.length > 0) return found;
+  throw new InvalidArgumentError(`there are blocks of ${BLOCKS.join(" and ")} hours`);
 }
 
 const program = new Command()
@@ -33,10 +40,11 @@ const program = new Command()
       .choices(["none", "normal", "full"])
       .default("normal"),
   )
+  .addOption(new Option("--blocks <hours>", `only blocks of this length, ${BLOCKS.join(" or ")}`).argParser(blocksOf))
   .addOption(new Option("--only <part>", "one of the parts").choices(["accounting", "agent"]))
   .parse();
 
-const { jobs, months, scrape, repeat, growth, only } = program.opts();
+const { jobs, months, scrape, repeat, growth, blocks = BLOCKS, only } = program.opts();
 const start = performance.now();
 const say = (text: string): void => {
   process.stderr.write(`bench: ${((performance.now() - start) / 1000).toFixed(0)} s: ${text}\n`);
@@ -72,13 +80,16 @@ async function save(section: string): Promise<void> {
 
 async function accounting(): Promise<void> {
   ensureTools(["prometheus"]);
-  const results = await benchAccounting({ jobs, months, scrapeSeconds: scrape, repeat, growth, say, tell: progress() });
-  for (const table of tablesOf(results)) process.stdout.write(forTerminal(table));
+  const show = (table: Table): void => void process.stdout.write(forTerminal(table));
+  const shape = { jobs, months, scrapeSeconds: scrape };
+  const results = await benchAccounting({ ...shape, repeat, growth, blocks, say, tell: progress(), show });
+  closingTables(results).forEach(show);
   await save(markdownOf(results));
 }
 
 /** The agent's bench prints its own tables and gives its section of the results. */
 async function agent(): Promise<void> {
+  ensureTools(["pushgateway"]);
   const loaded: unknown = await import(pathToFileURL(agentBench).href);
   const { benchAgent } = z
     .object({ benchAgent: z.custom<() => Promise<string>>((given) => typeof given === "function") })

@@ -1,4 +1,4 @@
-import { cp, readFile, readdir } from "node:fs/promises";
+import { cp, mkdir, readFile, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
@@ -7,9 +7,12 @@ import { startServer } from "./server.ts";
 import { HOUR } from "./shape.ts";
 
 /** A block of a database; times in hours since the epoch. */
-export type Block = { readonly from: number; readonly to: number; readonly series: number };
+export type Block = { readonly name: string; readonly from: number; readonly to: number; readonly series: number };
 
 const meta = z.object({ minTime: z.number(), maxTime: z.number(), stats: z.object({ numSeries: z.number() }) });
+/** Tells how far a preparation is. */
+export type Tell = (step: string, done: number, of: number) => void;
+
 const PATIENCE_MS = 20 * 60_000;
 
 /** The blocks of a database, oldest first. Throws where one vanishes meanwhile, as it does when it was compacted. */
@@ -19,7 +22,7 @@ export async function blocksOf(data: string): Promise<readonly Block[]> {
     .filter((name) => /^[0-9A-Z]{26}$/.test(name))
     .map(async (name) => {
       const { minTime, maxTime, stats } = meta.parse(JSON.parse(await readFile(join(data, name, "meta.json"), "utf8")));
-      return { from: minTime / 1000 / HOUR, to: maxTime / 1000 / HOUR, series: stats.numSeries };
+      return { name, from: minTime / 1000 / HOUR, to: maxTime / 1000 / HOUR, series: stats.numSeries };
     });
   return (await Promise.all(blocks)).sort((a, b) => a.from - b.from);
 }
@@ -28,24 +31,30 @@ export async function blocksOf(data: string): Promise<readonly Block[]> {
  * How many ranges of `hours` still hold more than one block, all but the last range, which Prometheus leaves for later.
  * Blocks lie in ranges that begin at multiples of their length.
  */
-export function uncompacted(blocks: readonly Block[], hours: number): number {
+export function uncompacted(blocks: readonly Pick<Block, "from">[], hours: number): number {
   const held = new Map<number, number>();
   for (const { from } of blocks) held.set(Math.floor(from / hours), (held.get(Math.floor(from / hours)) ?? 0) + 1);
   const last = Math.max(...held.keys());
   return [...held].filter(([range, count]) => range < last && count > 1).length;
 }
 
+/** What is made of a database: blocks of `hours`, of the samples before `until` (epoch hours; default: of all). */
+export type Compaction = { readonly hours: number; readonly until?: number };
+
 /**
- * Copies a database and has Prometheus compact it into blocks of `hours`. The newest stay short, as they do on a real
- * server. Prometheus begins a minute after its start.
+ * Copies a database and has Prometheus compact it. The newest blocks stay short, as they do on a real server. Prometheus
+ * begins a minute after its start.
  */
 export async function compacted(
   from: string,
   to: string,
-  hours: number,
-  tell: (step: string, done: number, of: number) => void,
+  { hours, until = Infinity }: Compaction,
+  tell: Tell,
 ): Promise<void> {
-  await cp(from, to, { recursive: true });
+  await mkdir(to);
+  for (const block of await blocksOf(from)) {
+    if (block.from < until) await cp(join(from, block.name), join(to, block.name), { recursive: true });
+  }
   const all = uncompacted(await blocksOf(to), hours);
   const server = await startServer(to, { longest: hours });
   const left = (): Promise<number> =>

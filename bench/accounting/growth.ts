@@ -2,7 +2,7 @@ import type { Contestants, Counted } from "./contestants.ts";
 import { monthStretch } from "./contestants.ts";
 import { truthOf } from "./jobs.ts";
 import { type Run, middle } from "./measure.ts";
-import { startServer } from "./server.ts";
+import { withServer } from "./server.ts";
 import { type Layout, measuredMonth } from "./shape.ts";
 import { mustCount } from "./truth.ts";
 
@@ -21,10 +21,8 @@ export async function level(
   repeat: number,
 ): Promise<Level> {
   const truth = truthOf(layout, measuredMonth);
-  const server = await startServer(database);
-  try {
-    const { url } = server;
-    const months = { first: measuredMonth, count: 1 };
+  const months = { first: measuredMonth, count: 1 };
+  return withServer(database, async (url) => {
     const ours = async (): Promise<Counted> => {
       const run = await contestants.account({ url, place: await contestants.place(), now: layout.to, months });
       mustCount(run.figures[0], truth, truth, "gridmeter");
@@ -38,7 +36,5 @@ export async function level(
       runs.ours.push(await ours());
     }
     return { jobs: truth.jobs, reference: middle(runs.reference), ours: middle(runs.ours) };
-  } finally {
-    await server.stop();
-  }
+  });
 }

@@ -1,12 +1,13 @@
 import { createHash } from "node:crypto";
+import { existsSync } from "node:fs";
 import { mkdir, readFile, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { z } from "zod";
-import { blocksOf, compacted } from "./compact.ts";
+import { type Tell, blocksOf, compacted } from "./compact.ts";
 import { fill } from "./fill.ts";
 import { SHORT_BLOCK, startServer } from "./server.ts";
-import { type Shape, layoutOf } from "./shape.ts";
+import { HOUR, type Shape, dailyRunAt, layoutOf } from "./shape.ts";
 
 /** Raise it whenever the same shape gives other samples. */
 const FORMAT = 2;
@@ -23,9 +24,6 @@ export type Prepared = z.infer<typeof done> & {
   readonly databases: Readonly<Record<BlockHours, string>>;
   readonly reused: boolean;
 };
-
-/** Tells how far the preparation is. */
-export type Tell = (step: string, done: number, of: number) => void;
 
 /**
  * Databases with the shape's samples, made by Prometheus itself: written to it in blocks of 18 hours, then compacted.
@@ -45,7 +43,7 @@ export async function prepare(shape: Shape, tell: Tell): Promise<Prepared> {
   try {
     const start = performance.now();
     const samples = await written(shape, work, tell);
-    await compacted(join(work, "short"), join(work, "long"), 162, tell);
+    await compacted(join(work, "short"), join(work, "long"), { hours: 162 }, tell);
     const facts = {
       samples,
       // One that lies in two blocks counts twice, as it does for Prometheus.
@@ -57,6 +55,26 @@ export async function prepare(shape: Shape, tell: Tell): Promise<Prepared> {
     await rm(folder, { recursive: true, force: true });
     await rename(work, folder);
     return { ...facts, databases, reused: false };
+  } finally {
+    await rm(work, { recursive: true, force: true });
+  }
+}
+
+/**
+ * The same samples as a server has them at the moment of the daily run: none later, and the newest not yet in long
+ * blocks, which are made when their time is over.
+ */
+export async function prepareDaily({ databases }: Prepared, hours: BlockHours, tell: Tell): Promise<string> {
+  // With short blocks all that is older looks the same, and what is newer is never asked for.
+  if (hours === SHORT_BLOCK) return databases[SHORT_BLOCK];
+  const folder = join(dirname(databases[SHORT_BLOCK]), "daily");
+  if (existsSync(folder)) return folder;
+  await clearDead(folder);
+  const work = `${folder}.${process.pid}`;
+  try {
+    await compacted(databases[SHORT_BLOCK], work, { hours, until: dailyRunAt / HOUR }, tell);
+    await rename(work, folder);
+    return folder;
   } finally {
     await rm(work, { recursive: true, force: true });
   }

@@ -1,18 +1,20 @@
 import type { Results } from "./accounting.ts";
 import { machine } from "./machine.ts";
-import { BLOCKS } from "./prepare.ts";
 import { blockTargets, misses, sizeTargets, targetTable } from "./targets.ts";
-import { type Table, bytes, comparisonTable, count, forMarkdown, ratio, seconds } from "./tables.ts";
+import { type Table, bytes, coldTable, count, dailyTable, forMarkdown, ratio, seconds } from "./tables.ts";
 
 /** The tables of a bench, the targets last. */
-export function tablesOf(results: Results): readonly Table[] {
+function tablesOf(results: Results): readonly Table[] {
   const compared = results.blocks.flatMap(({ hours, cold, daily }) => [
-    comparisonTable(`A month, nothing known before (cold), blocks of ${hours} h`, cold),
-    ...(daily === undefined
-      ? []
-      : [comparisonTable(`The daily run, at 06:00 on the 15th, blocks of ${hours} h`, daily)]),
+    coldTable(hours, cold),
+    ...(daily === undefined ? [] : [dailyTable(hours, daily)]),
   ]);
-  return [...compared, growthTable(results), targetTable(targetsOf(results))];
+  return [...compared, ...closingTables(results)];
+}
+
+/** What can only be said at the end. */
+export function closingTables(results: Results): readonly Table[] {
+  return [growthTable(results), targetTable(targetsOf(results))];
 }
 
 function targetsOf({ options, blocks, levels, several }: Results): ReturnType<typeof sizeTargets> {
@@ -22,7 +24,7 @@ function targetsOf({ options, blocks, levels, several }: Results): ReturnType<ty
   ];
 }
 
-function growthTable({ levels, several, options }: Results): Table {
+function growthTable({ levels, several, options, longest }: Results): Table {
   const rows = levels.map(({ jobs, reference, ours }) => [
     `${count(jobs)} jobs, one month`,
     seconds(reference.seconds),
@@ -47,7 +49,7 @@ function growthTable({ levels, several, options }: Results): Table {
           ],
         ];
   return {
-    title: `How time and memory grow (cold, blocks of ${BLOCKS[1]} h)`,
+    title: `How time and memory grow (cold, blocks of ${longest} h)`,
     head: [
       "size",
       "reference",

@@ -62,6 +62,16 @@ export async function startServer(data: string, options: ServerOptions = {}): Pr
   };
 }
 
+/** Starts a server over a database, and stops it however the use of it ends. */
+export async function withServer<T>(data: string, use: (url: string) => Promise<T>): Promise<T> {
+  const server = await startServer(data);
+  try {
+    return await use(server.url);
+  } finally {
+    await server.stop();
+  }
+}
+
 const hasEnded = (child: ChildProcess): boolean =>
   child.exitCode !== null || child.signalCode !== null || child.pid === undefined;
 

@@ -18,7 +18,7 @@ const millions = (value: number): string => `${(value / 1e6).toFixed(1)} M`;
 const NOT_THERE = "-";
 
 /** The ways to do one job, side by side. */
-export function comparisonTable(title: string, comparison: Comparison): Table {
+function comparisonTable(title: string, comparison: Comparison): Table {
   const { reference, ours, limit } = comparison;
   const row = (name: string, { middle, recording, figures }: Way): readonly string[] => [
     name,
@@ -55,6 +55,12 @@ export function comparisonTable(title: string, comparison: Comparison): Table {
     rows: [row("(a) reference", reference), row("(b) gridmeter", ours), row("(d) bare limit of (b)", limit)],
   };
 }
+
+export const coldTable = (hours: number, cold: Comparison): Table =>
+  comparisonTable(`A month, nothing known before (cold), blocks of ${hours} h`, cold);
+
+export const dailyTable = (hours: number, daily: Comparison): Table =>
+  comparisonTable(`The daily run, at 06:00 on the 15th, blocks of ${hours} h`, daily);
 
 /** The table for a terminal. */
 export function forTerminal({ title, head, rows }: Table): string {
