@@ -22,10 +22,12 @@ export async function startPrometheus(options: {
   readonly extraFlags?: readonly string[];
   /** its configuration file; default: it scrapes nothing and has no rules */
   readonly configuration?: string;
+  /** longest block; a month unless said otherwise, since promtool reads the whole file once for each */
+  readonly blockHours?: number;
 }): Promise<PrometheusServer> {
   const folder = await mkdtemp(join(tmpdir(), "gridmeter-prometheus-"));
   try {
-    await importSamples(folder, options.openmetrics);
+    await importSamples(folder, options.openmetrics, options.blockHours ?? 744);
     const configuration = join(folder, "prometheus.yml");
     await writeFile(configuration, options.configuration ?? "global: {}\n");
     const child = spawn(
@@ -65,7 +67,7 @@ export async function startPrometheus(options: {
   }
 }
 
-async function importSamples(folder: string, openmetrics: string): Promise<void> {
+async function importSamples(folder: string, openmetrics: string, blockHours: number): Promise<void> {
   const data = join(folder, "data");
   await mkdir(data);
   let file = openmetrics;
@@ -73,8 +75,8 @@ async function importSamples(folder: string, openmetrics: string): Promise<void>
     file = join(folder, "samples.om");
     await writeFile(file, openmetrics);
   }
-  // Without the long block duration promtool reads the whole file once for every two hours of data.
-  const command = ["tsdb", "create-blocks-from", "--max-block-duration=744h", "openmetrics", file, data];
+  // Without a long block duration promtool reads the whole file once for every two hours of data.
+  const command = ["tsdb", "create-blocks-from", `--max-block-duration=${blockHours}h`, "openmetrics", file, data];
   await promisify(execFile)(PROMTOOL, command, { maxBuffer: 64 * 2 ** 20 });
 }
 

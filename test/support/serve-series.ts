@@ -10,12 +10,17 @@ import type { PrometheusServer } from "./prometheus-server.ts";
 export async function serveSeries(
   series: readonly Series[],
   extraFlags: readonly string[] = [],
+  blockHours?: number,
 ): Promise<PrometheusServer> {
   const folder = await mkdtemp(join(tmpdir(), "gridmeter-series-"));
   try {
     const file = join(folder, "series.om");
     await writeOpenMetrics(series, file);
-    return await startPrometheus({ openmetrics: file, extraFlags });
+    return await startPrometheus({
+      openmetrics: file,
+      extraFlags,
+      ...(blockHours === undefined ? {} : { blockHours }),
+    });
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
