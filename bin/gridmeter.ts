@@ -3,6 +3,9 @@ import { report, several } from "./commands/options.ts";
 
 declare const __GRIDMETER_VERSION__: string | undefined;
 
+// Node reads files with four threads, and a few commands on a file system that hangs would hold them all.
+process.env["UV_THREADPOOL_SIZE"] ??= "16";
+
 const version = typeof __GRIDMETER_VERSION__ === "undefined" ? "development" : __GRIDMETER_VERSION__;
 
 // Each command is loaded when it is run: the agent lives long, and has no use for the accounting's code in its memory.

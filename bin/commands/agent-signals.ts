@@ -1,24 +1,41 @@
-const SIGNALS = { SIGTERM: 15, SIGINT: 2, SIGHUP: 1 } as const;
+import { killAll } from "../../lib/agent/runner-live.ts";
+
+const SIGNALS = { SIGTERM: 15, SIGINT: 2, SIGHUP: 1, SIGQUIT: 3 } as const;
 type Signal = keyof typeof SIGNALS;
 
 /**
- * Ends the program at once on any of these signals. Without a handler the default action would end it without its exit hooks,
- * and commands that it has started, which are in process groups of their own, would live on.
+ * Ends the program on any of these signals, once its commands have ended; a second signal ends it at once. Without a handler the
+ * default action would end it without its exit hooks, and commands that it has started, which are in process groups of their
+ * own, would live on.
  */
-export function exitOnSignal(): void {
-  for (const [name, number] of Object.entries(SIGNALS)) process.once(name, () => process.exit(128 + number));
-}
-
-/** Resolves at the first signal; a second one ends the program at once, and its commands with it. */
-export function firstSignal(): Promise<Signal> {
-  return new Promise((resolve) => {
-    const told = (signal: Signal): void => {
-      for (const name of NAMES) process.removeListener(name, told);
-      exitOnSignal();
-      resolve(signal);
-    };
-    for (const name of NAMES) process.on(name, told);
+export function endOnSignal(): void {
+  onSignal((name) => {
+    exitOnSignal();
+    void killAll(`the program was ended by ${name}`).finally(() => process.exit(128 + SIGNALS[name]));
   });
 }
 
-const NAMES: readonly Signal[] = ["SIGTERM", "SIGINT", "SIGHUP"];
+/** Resolves at the first signal; a second one ends the program at once, and the groups of its commands with it. */
+export function firstSignal(): Promise<Signal> {
+  return new Promise((resolve) => {
+    onSignal((name) => {
+      exitOnSignal();
+      resolve(name);
+    });
+  });
+}
+
+function exitOnSignal(): void {
+  onSignal((name) => process.exit(128 + SIGNALS[name]));
+}
+
+/** Calls `told` at the first of the signals, and only then. */
+function onSignal(told: (name: Signal) => void): void {
+  const first = (name: Signal): void => {
+    for (const each of NAMES) process.removeListener(each, first);
+    told(name);
+  };
+  for (const name of NAMES) process.on(name, first);
+}
+
+const NAMES: readonly Signal[] = ["SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"];

@@ -4,7 +4,7 @@ import type { AgentConfig, AgentOverrides } from "../../lib/config/agent.ts";
 import { errorText } from "../../lib/errors.ts";
 import { buildAgent } from "../../lib/wiring/agent.ts";
 import type { Agent } from "../../lib/wiring/agent.ts";
-import { exitOnSignal, firstSignal } from "./agent-signals.ts";
+import { endOnSignal, firstSignal } from "./agent-signals.ts";
 
 export type AgentOptions = AgentOverrides & { readonly once?: boolean | undefined };
 
@@ -16,7 +16,7 @@ const LAST_WORDS = 500;
 const CRASH_LIMIT = 10_000;
 
 /**
- * `gridmeter agent`: runs probes and publishes what they read until SIGTERM, SIGINT or SIGHUP; a second signal ends it at once.
+ * `gridmeter agent`: runs probes and publishes what they read until SIGTERM, SIGINT, SIGHUP or SIGQUIT; a second signal ends it at once.
  * With --once each probe runs once, and exit code 4 says that a push failed; without a Pushgateway the metrics go to stdout.
  */
 export async function agent(options: AgentOptions, version: string): Promise<number> {
@@ -24,6 +24,8 @@ export async function agent(options: AgentOptions, version: string): Promise<num
   const destination = pino.destination({ fd: 2, sync: false, maxLength: LOG_BUFFER });
   // Whoever read it is gone: there is nobody to tell.
   destination.on("error", () => undefined);
+  // On a disk that is full, its own exit hook would try to write for ever.
+  process.prependListener("exit", () => destination.destroy());
   const log = pino({ name: "gridmeter-agent", base: { pid: process.pid }, level: config.logLevel }, destination);
   const flushed = (): Promise<void> =>
     new Promise((resolve) => {
@@ -41,7 +43,7 @@ export async function agent(options: AgentOptions, version: string): Promise<num
 }
 
 async function runOnce(agent: Agent, { pushgateway }: AgentConfig, log: pino.Logger): Promise<number> {
-  exitOnSignal();
+  endOnSignal();
   const { text, pushes } = await agent.once();
   if (pushgateway === undefined) process.stdout.write(text);
   const failures = [...pushes].filter(([, { result }]) => result !== "ok");

@@ -8,7 +8,7 @@ import { ParseError } from "../../lib/probes/parse-error.ts";
 import { parseSaved } from "../../lib/probes/run/create.ts";
 import { configuredProbe, describeProbe, probeNames } from "../../lib/wiring/agent-probes.ts";
 import { asJson, commandLine, expositionOf, probesTable, toldOf } from "../show/agent-probes.ts";
-import { exitOnSignal } from "./agent-signals.ts";
+import { endOnSignal } from "./agent-signals.ts";
 import { say } from "./options.ts";
 
 export type ProbeOptions = {
@@ -36,7 +36,7 @@ export async function probe(name: string | undefined, options: ProbeOptions): Pr
 
 async function runOnce(name: string, config: AgentConfig, { json }: ProbeOptions): Promise<number> {
   // Its commands are in groups of their own, which the terminal's Ctrl-C does not reach.
-  exitOnSignal();
+  endOnSignal();
   const probe = configuredProbe(name, config);
   const why = await probe.unavailable();
   if (why !== undefined) throw failed(name, config, `${name} cannot run on this node: ${why}.`);

@@ -13,9 +13,9 @@ export class ResultLog {
 
   settled(probe: string, { kind, seconds, detail, exitCode, commands }: ProbeRun): void {
     const before = this.#last.get(probe);
-    this.#last.set(probe, kind);
-    // While a child that hangs is there, no other is started: that is the same fault.
+    // While a child that hangs is there, no other is started: that is the same fault, and so is the timeout after it.
     if (before === kind || (before === "timeout" && kind === "skipped_in_flight")) return;
+    this.#last.set(probe, kind);
     const fields = { probe, result: kind, seconds: Number(seconds.toFixed(3)) };
     if (kind !== "ok") {
       const failed = commands.filter((one) => one.kind !== "ok").map((one) => `${one.command}: ${one.kind}`);

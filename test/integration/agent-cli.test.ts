@@ -1,5 +1,6 @@
-import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, mkdtempSync, openSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,7 +10,7 @@ import { z } from "zod";
 import { listGroups } from "../../lib/pushgateway/reap.ts";
 import { PROBE_NAMES } from "../../lib/probes/run/settings.ts";
 import { dataOf, standInProbes, startAgent, valueOf, writeConfig, type RunningAgent } from "../support/agent-run.ts";
-import { processesWith, within } from "../support/process-watch.ts";
+import { ownSleep, processesWith, within } from "../support/process-watch.ts";
 import { startPushgateway, type PushgatewayServer } from "../support/pushgateway-server.ts";
 import { bundledCli, jsonOf, runCli, startCli, type CliRun } from "../support/run-cli.ts";
 import { standIns, type StandIns } from "../support/stand-ins/stand-ins.ts";
@@ -77,6 +78,38 @@ const until = async (what: string, holds: () => Promise<boolean> | boolean): Pro
 const messages = (of: RunningAgent): string[] => of.log.map(({ msg }) => msg);
 
 describe("gridmeter agent", () => {
+  it("ends also when its log cannot be written, on a disk that is full", async () => {
+    const config = configured("full");
+    const [node = "", ...rest] = program;
+    const full = openSync("/dev/full", "w");
+    const child = spawn(node, [...rest, "agent", "--config", config], {
+      cwd: folder,
+      env: { PATH: tools.path },
+      stdio: ["ignore", "ignore", full],
+    });
+    closeSync(full);
+    const ended = once(child, "exit");
+    try {
+      await until("it has pushed", async () => (await groupsOf("full")).length > 8);
+      child.kill("SIGTERM");
+      expect(await within(12_000, () => child.exitCode !== null)).toBe(true);
+    } finally {
+      child.kill("SIGKILL");
+      await ended;
+    }
+    expect(child.exitCode).toBe(0);
+    expect(await groupsOf("full")).toStrictEqual([]);
+  });
+
+  it("has more threads for files than a few that hang", async () => {
+    const running = await agent(["--config", configured("threads")]);
+    await until("it is ready", async () => (await fetch(`${running.url}/readyz`)).status === 200);
+    const threads = readdirSync(`/proc/${running.child.pid}/task`).map((id) =>
+      readFileSync(`/proc/${running.child.pid}/task/${id}/comm`, "utf8").trim(),
+    );
+    expect(threads.filter((name) => name === "libuv-worker").length).toBeGreaterThanOrEqual(16);
+  });
+
   it("runs without any configuration: what is missing is off, and said once", async () => {
     tools.uninstall("crictl");
     const running = await agent(["--listen", "127.0.0.1:0"]);
@@ -281,6 +314,20 @@ describe("gridmeter probe", () => {
     child.kill("SIGINT");
     expect((await ended).code).toBe(130);
     expect(await within(5_000, () => !processesWith("sleep 3600").includes(hanging ?? 0))).toBe(true);
+  });
+
+  it.each([
+    ["SIGINT", 130],
+    ["SIGQUIT", 131],
+  ] as const)("takes along what its command put into a session of its own, on %s", async (signal, code) => {
+    const own = ownSleep();
+    const command = ["/bin/sh", "-c", `setsid sleep ${own} & sleep ${own}`];
+    const config = configured("session", {}, { mine: { type: "custom", command, timeout: "60s" } });
+    const { child, ended } = startCli(["probe", "mine", "--config", config], { cwd: folder, program });
+    await until("both sleep", () => processesWith(`sleep\0${own}`).length === 2);
+    child.kill(signal);
+    expect((await ended).code).toBe(code);
+    expect(processesWith(own)).toStrictEqual([]);
   });
 
   it("lists all probes, and why one cannot run here", async () => {

@@ -14,7 +14,8 @@ export type PushgatewayServer = {
 export async function startPushgateway(): Promise<PushgatewayServer> {
   const child = spawn(
     "/usr/bin/prometheus-pushgateway",
-    ["--web.listen-address=127.0.0.1:0", "--web.enable-lifecycle"],
+    // Debian's keeps its groups in a file of its own otherwise, and would begin with what another one left there.
+    ["--web.listen-address=127.0.0.1:0", "--web.enable-lifecycle", "--persistence.file="],
     {
       stdio: ["ignore", "ignore", "pipe"],
     },

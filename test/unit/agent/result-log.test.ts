@@ -1,0 +1,26 @@
+import { expect, test } from "vitest";
+import type { ProbeRun } from "../../../lib/agent/probe.ts";
+import type { ResultKind } from "../../../lib/agent/types.ts";
+import { ResultLog } from "../../../lib/wiring/agent-results.ts";
+
+const said = (kinds: readonly ResultKind[]): unknown[] => {
+  const lines: unknown[] = [];
+  const tell = (fields: object): void => void lines.push((fields as { result: ResultKind }).result);
+  const log = new ResultLog({ info: tell, warn: tell, error: tell });
+  const run: Omit<ProbeRun, "kind"> = { seconds: 1, commands: [], metrics: [], readings: {}, rejected: 0 };
+  for (const kind of kinds) log.settled("nvidia-smi", { ...run, kind });
+  return lines;
+};
+
+test("a command that hangs for a day is one line, though it times out and is skipped in turn", () => {
+  expect(said(["ok", "timeout", "skipped_in_flight", "timeout", "skipped_in_flight", "timeout"])).toEqual(["timeout"]);
+});
+
+test("another failure, and the recovery, are said", () => {
+  expect(said(["timeout", "skipped_in_flight", "exit_nonzero", "exit_nonzero", "ok", "ok", "timeout"])).toEqual([
+    "timeout",
+    "exit_nonzero",
+    "ok",
+    "timeout",
+  ]);
+});
