@@ -1,4 +1,4 @@
-import { knownMetric } from "../agent/exposition-catalogue.ts";
+import { knownMetric, knownWithOpenPai } from "../agent/exposition-catalogue.ts";
 import { openPaiMetrics } from "../agent/openpai.ts";
 import { PushAccount } from "../agent/meta-pushes.ts";
 import { Meta } from "../agent/meta.ts";
@@ -57,7 +57,7 @@ export function buildAgent({ config, version, log, probes = configuredProbes(con
     meta,
     joins: [joinedMetrics],
     extras: config.openpaiNames ? [openPai] : [],
-    catalogue: knownMetric,
+    catalogue: config.openpaiNames ? knownWithOpenPai : knownMetric,
     clock: machineClock,
     fault,
   });

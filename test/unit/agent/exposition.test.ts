@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { agree } from "../../../lib/agent/exposition-agreed.ts";
 import type { Known, Laid } from "../../../lib/agent/exposition-agreed.ts";
-import { knownMetric } from "../../../lib/agent/exposition-catalogue.ts";
+import { knownMetric, knownWithOpenPai } from "../../../lib/agent/exposition-catalogue.ts";
 import { encode, render } from "../../../lib/agent/exposition.ts";
 import type { Metric } from "../../../lib/agent/types.ts";
 import { parseCustom } from "../../../lib/probes/custom.ts";
@@ -143,6 +143,15 @@ describe("what is published together", () => {
         '# TYPE gridmeter_gpu_pcie_replays_total counter\ngridmeter_gpu_pcie_replays_total{probe="one"} 1\n',
     );
     expect(dropped.size).toBe(0);
+  });
+
+  test("a custom command does not decide the type of OpenPAI's names where they are published too", () => {
+    const first: Metric = { ...gauge("gpu_utilization", 1), type: "counter" };
+    const typeIn = (catalogue: typeof knownMetric) =>
+      /# TYPE gpu_utilization (\w+)/.exec(
+        render([...agree([["mine", [first]]], catalogue).blocks.values()].flat()),
+      )?.[1];
+    expect([typeIn(knownWithOpenPai), typeIn(knownMetric)]).toEqual(["gauge", "counter"]);
   });
 
   test("what was laid out before is taken again, unless its header or probe is another", () => {
