@@ -20,6 +20,8 @@ const CLEARLY = 1.25;
 const ENOUGH = 0.75;
 
 export const FIRST_PACE: Pace = { days: 16, settled: false };
+/** Where a run may be stopped between pieces and go on later, little must be lost, and the first piece must get done. */
+export const STOPPABLE_PACE: Pace = { days: 4, settled: false };
 
 /**
  * The pace after a piece. Every query looks up all series of the blocks that it touches, and looks past its last day, so

@@ -1,4 +1,3 @@
-import { FIRST_PACE } from "./count-plan-pace.ts";
 import type { Ledger } from "./ledger.ts";
 import type { Period } from "./periods.ts";
 import type { Window } from "./ports.ts";
@@ -77,13 +76,13 @@ export function firstPiece(days: readonly string[], most: number): readonly [str
   return piece;
 }
 
-/** All days in pieces of the first pace; a run changes its pace by what it meets. */
-export function pieces(days: readonly string[]): readonly (readonly [string, ...string[]])[] {
+/** Runs of consecutive days: what is asked for, in one piece or several. */
+export function stretches(days: readonly string[]): readonly (readonly [string, ...string[]])[] {
   const found: (readonly [string, ...string[]])[] = [];
   let left = days;
-  for (let piece = firstPiece(left, FIRST_PACE.days); piece !== undefined; piece = firstPiece(left, FIRST_PACE.days)) {
-    found.push(piece);
-    left = left.slice(piece.length);
+  for (let next = firstPiece(left, Infinity); next !== undefined; next = firstPiece(left, Infinity)) {
+    found.push(next);
+    left = left.slice(next.length);
   }
   return found;
 }

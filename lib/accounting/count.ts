@@ -2,7 +2,7 @@ import { GridmeterError, errorText } from "../errors.ts";
 import { countPiece, isEmpty, isWithoutVo } from "./count-piece.ts";
 import { firstPiece, lookAhead, planMonth, watchWindow } from "./count-plan.ts";
 import type { MonthPlan, PlanOptions } from "./count-plan.ts";
-import { FIRST_PACE, paceAfter } from "./count-plan-pace.ts";
+import { FIRST_PACE, STOPPABLE_PACE, paceAfter } from "./count-plan-pace.ts";
 import type { Ledger } from "./ledger.ts";
 import { observe } from "./observation.ts";
 import type { Observation } from "./observation.ts";
@@ -142,7 +142,7 @@ export async function countTenant(
   }));
   const days = wanted.reduce((sum, each) => sum + each.days.length, 0);
   const asked = { days: 0, pieces: 0 };
-  let pace = FIRST_PACE;
+  let pace = options.stop === undefined ? FIRST_PACE : STOPPABLE_PACE;
   const nextPiece = (): { month: Open; days: readonly [string, ...string[]] } | undefined => {
     for (const each of wanted) {
       const piece = each.month.error === undefined ? firstPiece(each.days, pace.days) : undefined;

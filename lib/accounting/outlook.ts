@@ -1,5 +1,5 @@
 import type { ObjectStore } from "../store/object-store.ts";
-import { pieces, planMonth } from "./count-plan.ts";
+import { stretches, planMonth } from "./count-plan.ts";
 import type { MonthPlan } from "./count-plan.ts";
 import { Ledger } from "./ledger.ts";
 import type { Damage } from "./ledger.ts";
@@ -28,7 +28,7 @@ export type UnitOutlook = {
 export type Outlook = { readonly months: readonly MonthOutlook[]; readonly units: readonly UnitOutlook[] };
 
 /**
- * What `gridmeter plan` shows: which months, days and pieces a run at `now` would ask for, which days are settled in the
+ * What `gridmeter plan` shows: which months, days and stretches a run at `now` would ask for, which days are settled in the
  * ledger, and which units it would publish. Asks Prometheus nothing.
  * @throws period_invalid, store_failed
  */
@@ -56,7 +56,7 @@ export async function outlook(
         recount: options.recount,
         jobsWanted: (_month, day) => isIndividual(tenant) && published[day] === undefined,
       });
-      months.push({ tenant, plan, pieces: pieces(plan.needed) });
+      months.push({ tenant, plan, pieces: stretches(plan.needed) });
       const key = JSON.stringify(unit);
       units.set(key, { unit, tenants: [...(units.get(key)?.tenants ?? []), tenant.name], state });
     }

@@ -218,8 +218,8 @@ describe("events/gap-dry-run.json", () => {
       { ...UNIT, month: "2025-01", tenants: ["mixed", "plain"], generation: 0, pins: 0 },
     ]);
     expect(answer.plan.months.map(({ wouldAsk }) => wouldAsk[0])).toEqual([
-      "2025-01-01 to 2025-01-07",
-      "2025-01-01 to 2025-01-07",
+      "2025-01-01 to 2025-01-31",
+      "2025-01-01 to 2025-01-31",
     ]);
     expect(answer.messages.flatMap(({ messages }) => messages).toSorted()).toEqual(
       (await reference(prometheus.url, "2025-01")).toSorted(),

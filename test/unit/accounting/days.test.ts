@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { lookAhead, pieces, watchWindow } from "../../../lib/accounting/count-plan.ts";
+import { firstPiece, lookAhead, stretches, watchWindow } from "../../../lib/accounting/count-plan.ts";
 import { findGaps, observe } from "../../../lib/accounting/observation.ts";
 import { periods } from "../../../lib/accounting/periods.ts";
 import { CELL } from "../../../lib/accounting/ports.ts";
@@ -100,16 +100,20 @@ describe("A piece is a window of one or more days", () => {
   const days = (from: string, count: number) =>
     Array.from({ length: count }, (_, index) => dayOf(at(from) + index * DAY));
 
-  test("runs of consecutive days, at first at most sixteen", () => {
-    expect(pieces(days("2025-01-01", 40)).map((piece) => piece.length)).toEqual([16, 16, 8]);
-    expect(pieces(["2025-01-01", "2025-01-03", "2025-01-04"])).toEqual([["2025-01-01"], ["2025-01-03", "2025-01-04"]]);
-    expect(pieces([])).toEqual([]);
+  test("of consecutive days, at most so many", () => {
+    expect(firstPiece(days("2025-01-01", 40), 16)).toEqual(days("2025-01-01", 16));
+    expect(firstPiece(["2025-01-01", "2025-01-03", "2025-01-04"], 16)).toEqual(["2025-01-01"]);
+    expect(firstPiece([], 16)).toBeUndefined();
+    expect(stretches(["2025-01-01", "2025-01-03", "2025-01-04"])).toEqual([
+      ["2025-01-01"],
+      ["2025-01-03", "2025-01-04"],
+    ]);
   });
 
-  test("every day is in exactly one piece", () => {
+  test("every day is in exactly one stretch", () => {
     fc.assert(
       fc.property(fc.subarray(days("2025-01-01", 62)), (wanted) => {
-        expect(pieces(wanted).flat()).toEqual(wanted);
+        expect(stretches(wanted).flat()).toEqual(wanted);
       }),
       { numRuns: 100 },
     );

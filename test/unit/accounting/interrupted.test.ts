@@ -227,7 +227,7 @@ describe("a run that is stopped goes on in the next invocation", () => {
       expect(result.tenants[0]!.count.asked.pieces).toBe(1);
       result = await world.runOnly("2025-02-10", [WHOLE], { stop: () => true, run: "night" });
     }
-    expect(invocations).toBe(3);
+    expect(invocations).toBe(11);
     const messages = ({ months }: typeof result) => months.flatMap(({ units }) => units.map((unit) => unit.messages));
     expect(messages(result)).toEqual(messages(expected));
     expect(await world.store.list("scratch/")).toEqual([]);
