@@ -110,7 +110,7 @@ const CASES: Readonly<Record<ProbeName, Case>> = {
     label: "crictl stats",
     metric: "gridmeter_container_cpu_seconds_total",
     samples: 4,
-    reading: undefined,
+    reading: "criContainers",
   },
 };
 
