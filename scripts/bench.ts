@@ -97,6 +97,13 @@ async function agent(): Promise<void> {
   await save(await benchAgent());
 }
 
+// Ended from outside, it must not leave a Prometheus behind: what it started is ended when it exits.
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+  process.once(signal, () => {
+    say(`ended by ${signal}; bench/results.md is as it was`);
+    process.exit(1);
+  });
+}
 if (only !== "agent") await accounting();
 if (only !== "accounting" && existsSync(agentBench)) await agent();
 say("wrote bench/results.md");

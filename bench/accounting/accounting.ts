@@ -45,7 +45,10 @@ export async function benchAccounting(options: BenchOptions): Promise<Results> {
   const data = new Map<Shape, Prepared>();
   for (const one of [shape, ...others.map((size) => ({ jobs: size, months: 1, scrapeSeconds }))]) {
     say(`data of ${one.months} months with ${one.jobs} jobs`);
-    data.set(one, await prepare(one, tell));
+    const prepared = await prepare(one, tell);
+    data.set(one, prepared);
+    // Now, so that nothing is compacted between measurements.
+    if (one.months > 1) for (const hours of options.blocks) await prepareDaily(prepared, hours, tell);
   }
   const contestants = await Contestants.open();
   try {

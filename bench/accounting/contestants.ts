@@ -1,3 +1,4 @@
+import { rmSync } from "node:fs";
 import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -46,6 +47,7 @@ export class Contestants {
    */
   static async open(): Promise<Contestants> {
     const folder = await mkdtemp(join(tmpdir(), "gridmeter-bench-run-"));
+    process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
     const [, cli = ""] = bundledCli(folder);
     buildSync({
       absWorkingDir: import.meta.dirname,
