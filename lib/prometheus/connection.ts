@@ -101,7 +101,8 @@ export function createClient(connection: Connection): Client {
       Math.min(exponentialDelay(count, error, FIRST_DELAY_MS), LONGEST_DELAY_MS) * (1 + Math.random() / 4),
   });
 
-  const deadlineSeconds = connection.timeoutSeconds + Math.min(connection.timeoutSeconds, TRANSFER);
+  const { timeoutSeconds } = connection;
+  const deadlineSeconds = timeoutSeconds + Math.min(timeoutSeconds, TRANSFER);
   const source: Source = {
     name: nameOf(base),
     hide: hider(base, header),
@@ -128,8 +129,10 @@ export function createClient(connection: Connection): Client {
         throw failure(isCancel(thrown) ? (refusal ?? thrown) : thrown, source);
       }
     });
+  // Prometheus takes no fraction of a second.
+  const timeout = Number.isInteger(timeoutSeconds) ? `${timeoutSeconds}s` : `${Math.ceil(timeoutSeconds * 1000)}ms`;
   const post = <T>(path: string, form: Record<string, string>, read: (body: Readable) => Promise<T>): Promise<T> => {
-    const fields = new URLSearchParams({ ...form, timeout: `${connection.timeoutSeconds}s`, ...WHOLE_ANSWER });
+    const fields = new URLSearchParams({ ...form, timeout, ...WHOLE_ANSWER });
     return ask(path, { method: "POST", headers: { "Content-Type": FORM }, data: fields.toString() }, read);
   };
   const longest = sigv4Region === undefined ? Number.POSITIVE_INFINITY : AMAZON_REACH;

@@ -1,17 +1,18 @@
 import { CELL, type Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
-import { GridmeterError } from "../errors.ts";
-import type { Series } from "./answer.ts";
 import type { Client } from "./connection.ts";
+import { inParts } from "./in-parts.ts";
+import { Pace } from "./pace.ts";
 import { selector } from "./promql.ts";
+import { uidLabels } from "./uid-parts.ts";
 
 /** One way to see that monitoring worked. */
 export type Evidence = {
   readonly selector: string;
   /** `value`: a value above 0 means seen, and there are few series; `presence`: any sample does, and every pod has one. */
   readonly kind: "value" | "presence";
-  /** selectors that have the same series between them */
-  readonly parts?: readonly string[];
+  /** the same selector narrowed by more matchers; absent where it is a text of the settings */
+  readonly narrowed?: (matchers: readonly string[]) => string;
 };
 
 /**
@@ -19,9 +20,6 @@ export type Evidence = {
  * all pods, each of which would hold that many points in the server's memory.
  */
 const POINTS = { value: 8640, presence: 288 };
-const HOUR = 3600;
-/** All pods in parts, by the first digit of the uid; the last part has those whose uid stands under another name. */
-const UIDS = Array.from("0123456789abcdef", (digit) => `uid=~"${digit}.*"`).concat(`uid!~"[0-9a-f].*"`);
 /** Cells without an answer less than this apart are asked for together. */
 const TOGETHER = 288 * CELL;
 
@@ -40,8 +38,8 @@ export function evidenceOf(selection: Selection): readonly Evidence[] {
 }
 
 function presence(metric: string, matchers: readonly string[]): Evidence {
-  const parts = UIDS.map((uids) => selector(metric, [...matchers, uids]));
-  return { selector: selector(metric, matchers), kind: "presence", parts };
+  const narrowed = (more: readonly string[]): string => selector(metric, [...matchers, ...more]);
+  return { selector: narrowed([]), kind: "presence", narrowed };
 }
 
 /** The query of one kind of evidence; its value is above 0 where monitoring was seen in the last `seconds`. */
@@ -59,10 +57,7 @@ export async function findSeen(client: Client, selection: Selection, window: Win
   const seen: number[] = [];
   let open: readonly number[] = cellsOf(window);
   for (const evidence of evidenceOf(selection)) {
-    const spans = spansOf(open, POINTS[evidence.kind]);
-    const answers = await Promise.all(spans.map((span) => askSpan(client, evidence, span)));
-    const values = new Map<number, number>();
-    for (const series of answers.flat()) for (const [time, value] of series.values) values.set(time, value);
+    const values = await askCells(client, selection, evidence, open);
     const stillOpen: number[] = [];
     for (const cell of open) {
       const value = values.get(cell);
@@ -76,34 +71,31 @@ export async function findSeen(client: Client, selection: Selection, window: Win
 }
 
 /**
- * Asks in halves, down to an hour, what the server refuses as too large, then for presence by the first digit of the uid; one
- * after the other, so that a refusal ends it.
+ * The values of the cells that have one. What the server refuses is asked for fewer cells at once, and the pods of a single
+ * cell by their uids, until one of them is found: they all have the same to say.
  */
-async function askSpan(client: Client, evidence: Evidence, span: Window): Promise<readonly Series[]> {
-  try {
-    return await client.range(evidenceQuery(evidence), span.from, span.to, CELL);
-  } catch (thrown) {
-    const parts = isTooLarge(thrown) ? smaller(evidence, span) : [];
-    if (parts.length === 0) throw thrown;
-    const answers: Series[] = [];
-    for (const part of parts) answers.push(...(await askSpan(client, part.evidence, part.span)));
-    return answers;
-  }
-}
-
-function isTooLarge(thrown: unknown): boolean {
-  return thrown instanceof GridmeterError && thrown.code === "prometheus_too_large";
-}
-
-function smaller(evidence: Evidence, span: Window): readonly { evidence: Evidence; span: Window }[] {
-  if (span.to - span.from >= HOUR) {
-    const middle = span.from + Math.floor((span.to - span.from) / (2 * CELL)) * CELL;
-    return [
-      { evidence, span: { from: span.from, to: middle } },
-      { evidence, span: { from: middle + CELL, to: span.to } },
-    ];
-  }
-  return (evidence.parts ?? []).map((part) => ({ evidence: { selector: part, kind: evidence.kind }, span }));
+async function askCells(
+  client: Client,
+  selection: Selection,
+  { selector: whole, kind, narrowed }: Evidence,
+  cells: readonly number[],
+): Promise<ReadonlyMap<number, number>> {
+  const values = new Map<number, number>();
+  const ask = async ({ from, to }: Window, uids: readonly string[]): Promise<readonly never[]> => {
+    const query = evidenceQuery({ selector: narrowed?.(uids) ?? whole, kind });
+    for (const series of await client.range(query, from + CELL, to, CELL))
+      for (const [time, value] of series.values) values.set(time, Math.max(value, values.get(time) ?? value));
+    return [];
+  };
+  const parting = {
+    asked: `signs of monitoring (${whole})`,
+    shortest: CELL,
+    uidLabels: narrowed === undefined ? [] : uidLabels(selection),
+    known: (part: Window) => kind === "presence" && cellsOf(part).every((cell) => values.has(cell)),
+    pace: new Pace(),
+  };
+  await Promise.all(spansOf(cells, POINTS[kind]).map((span) => inParts(span, ask, parting)));
+  return values;
 }
 
 /** The ends of the window's cells. */
@@ -113,14 +105,14 @@ export function cellsOf(window: Window): readonly number[] {
   return Array.from({ length: count }, (_, index) => (first + index) * CELL);
 }
 
-/** Cells (ascending) as spans of at most `points` cells, first to last; cells close to each other share a span. */
+/** Cells (ascending) in windows of at most `points` cells; cells close to each other share one. */
 function spansOf(cells: readonly number[], points: number): readonly Window[] {
   const spans: { from: number; to: number }[] = [];
   for (const cell of cells) {
     const last = spans.at(-1);
-    const joins = last !== undefined && cell - last.to <= TOGETHER && (cell - last.from) / CELL < points;
+    const joins = last !== undefined && cell - last.to <= TOGETHER && (cell - last.from) / CELL <= points;
     if (joins) last.to = cell;
-    else spans.push({ from: cell, to: cell });
+    else spans.push({ from: cell - CELL, to: cell });
   }
   return spans;
 }

@@ -3,6 +3,7 @@ import type { Selection } from "../accounting/tenant.ts";
 import type { Client } from "./connection.ts";
 import { inParts } from "./in-parts.ts";
 import { overTime, quote, selector } from "./promql.ts";
+import { uidLabels } from "./uid-parts.ts";
 
 /** Points at which the pods of all namespaces are looked at: each costs a sample a pod, the whole window thousands. */
 const GLANCES = 24;
@@ -40,10 +41,19 @@ export async function findNamespaces(
 ): Promise<{ readonly names: readonly string[]; readonly exportedNames: readonly string[] }> {
   const { plain, prefixed } = labels(selection);
   const step = Math.max(GLANCE_SECONDS, Math.ceil((window.to - window.from) / GLANCES));
+  const first = Math.min(window.from + GLANCE_SECONDS, window.to);
+  const last = first + Math.floor((window.to - first) / step) * step;
+  const narrowed = (uids: readonly string[]): Selection => ({
+    ...selection,
+    matchers: [...selection.matchers, ...uids],
+  });
+  const parting = { asked: "namespaces", uidLabels: uidLabels(selection) };
   const [whole, glances] = await Promise.all([
-    inParts(window, (part) => client.instant(namespacesQuery(selection, part), part.to)),
-    inParts(window, ({ from, to }) =>
-      client.range(glanceQuery(selection), Math.min(from + GLANCE_SECONDS, to), to, step),
+    inParts(window, (part, uids) => client.instant(namespacesQuery(narrowed(uids), part), part.to), parting),
+    inParts(
+      { from: first - step, to: last },
+      ({ from, to }, uids) => client.range(glanceQuery(narrowed(uids)), from + step, to, step),
+      { ...parting, shortest: step },
     ),
   ]);
   const names = new Set<string>();

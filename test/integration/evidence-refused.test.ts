@@ -1,0 +1,238 @@
+// What is asked over a range besides the facts (was monitoring seen, which namespaces are there, has any pod the VO label):
+// a server that refuses gets smaller questions, and the answer is that of a server that does not.
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Window } from "../../lib/accounting/ports.ts";
+import type { Selection } from "../../lib/accounting/tenant.ts";
+import { GridmeterError } from "../../lib/errors.ts";
+import { createClient } from "../../lib/prometheus/connection.ts";
+import type { Client } from "../../lib/prometheus/connection.ts";
+import { findSeen } from "../../lib/prometheus/evidence.ts";
+import { findNamespaces } from "../../lib/prometheus/namespaces.ts";
+import { findVoLabel } from "../../lib/prometheus/vo-label.ts";
+import { Random } from "../simulator/index.ts";
+import { type Fault, type FaultProxy, prometheusError, startFaultProxy } from "../support/fault-proxy.ts";
+import { type PrometheusServer, startPrometheus } from "../support/prometheus-server.ts";
+
+const HOUR = 3600;
+/** 2025-03-10T00:00:00Z */
+const T0 = 1_741_564_800;
+const WINDOW: Window = { from: T0, to: T0 + 10 * HOUR };
+const SEED = Date.now() % 2 ** 31;
+const uids = new Random("evidence");
+
+type Labels = Readonly<Record<string, string>>;
+const text: string[] = [];
+
+function put(metric: string, labels: Labels, value: number, from: number, to: number): void {
+  const inside = Object.entries(labels).map(([name, label]) => `${name}="${label}"`);
+  for (let at = from; at < to; at += 150) text.push(`${metric}{${inside.join(",")}} ${value} ${at}`);
+}
+
+/** Seen from hour 1 to 4 by the phases only, from 6 to 9 by starts as well. */
+function putPod(labels: Labels, namespace: Labels, vo: Labels): void {
+  const pod = { ...labels, ...namespace };
+  put("kube_pod_status_phase", { ...pod, phase: "Running" }, 0, T0 + HOUR, T0 + 4 * HOUR);
+  put("kube_pod_start_time", pod, T0, T0 + 6 * HOUR, T0 + 9 * HOUR);
+  put("kube_pod_labels", { ...pod, ...vo }, 1, T0 + 6 * HOUR, T0 + 7 * HOUR);
+}
+
+function writeSamples(): string {
+  for (let n = 0; n < 120; n += 1) {
+    const namespace = ["grid", "other", "third"][n % 3] ?? "";
+    const vo: Labels = n === 0 ? { label_vo: "cms" } : {};
+    putPod({ cluster: "plain", uid: uids.uid() }, { namespace }, vo);
+    // Scraped with honor_labels: false. The target is a pod itself, with a namespace and a uid.
+    const target = { cluster: "renamed", namespace: "monitoring", uid: "0f000000-0000-4000-8000-000000000000" };
+    putPod({ ...target, exported_uid: uids.uid() }, { exported_namespace: namespace }, vo);
+  }
+  for (let n = 0; n < 20; n += 1) {
+    const up = { cluster: "plain", job: "kube-state-metrics", kind: "own", instance: `ksm-${n}` };
+    put("up", { ...up, cluster: "up" }, 1, T0 + 2 * HOUR, T0 + 5 * HOUR);
+    put("up", { ...up, cluster: "up" }, 0, T0 + 5 * HOUR, T0 + 8 * HOUR);
+  }
+  return [...text, "# EOF\n"].join("\n");
+}
+
+const SELECTIONS: readonly (readonly [name: string, selection: Selection])[] = [
+  ["pods", { namespace: "grid", matchers: ['cluster="plain"'], labelPrefix: "", voLabel: "label_vo" }],
+  [
+    "renamed pods",
+    { namespace: "grid", matchers: ['cluster="renamed"'], labelPrefix: "exported_", voLabel: "label_vo" },
+  ],
+  ["up", { namespace: "grid", matchers: ['cluster="up"'], labelPrefix: "", voLabel: "label_none" }],
+  [
+    "a selector of the settings",
+    {
+      namespace: "none",
+      matchers: ['cluster="plain"'],
+      labelPrefix: "",
+      monitoringSelector: 'up{kind="own"}',
+      voLabel: "label_none",
+    },
+  ],
+];
+
+let whole: PrometheusServer;
+let small: PrometheusServer;
+beforeAll(async () => {
+  const openmetrics = writeSamples();
+  [whole, small] = await Promise.all([
+    startPrometheus({ openmetrics }),
+    startPrometheus({ openmetrics, extraFlags: ["--query.max-samples=70"] }),
+  ]);
+}, 60_000);
+afterAll(() => Promise.all([whole.stop(), small.stop()]));
+
+const clientOf = (url: string, timeoutSeconds = 30): Client => createClient({ url, timeoutSeconds, concurrency: 4 });
+
+const QUESTIONS = {
+  seen: findSeen,
+  namespaces: findNamespaces,
+  voLabel: findVoLabel,
+} satisfies Record<string, (client: Client, selection: Selection, window: Window) => Promise<unknown>>;
+const NAMES = ["seen", "namespaces", "voLabel"] as const;
+
+async function answers(client: Client, selection: Selection): Promise<Record<string, unknown>> {
+  const all = await Promise.all(
+    NAMES.map(async (name) => [name, await QUESTIONS[name](client, selection, WINDOW)] as const),
+  );
+  return Object.fromEntries(all);
+}
+
+/** A proxy before the server without limits, for as long as `use` takes. */
+async function behind<T>(use: (proxy: FaultProxy) => Promise<T>): Promise<T> {
+  const proxy = await startFaultProxy(whole.url);
+  try {
+    return await use(proxy);
+  } finally {
+    await proxy.stop();
+  }
+}
+
+test("without refusals the answers are what was written", async () => {
+  const found = await Promise.all(SELECTIONS.map(([, selection]) => answers(clientOf(whole.url), selection)));
+  const cells = (from: number, to: number): number[] =>
+    Array.from({ length: (to - from) * 12 }, (_, index) => T0 + from * HOUR + (index + 1) * 300);
+  // Prometheus 2 closes a range at both ends, so that a sample on a cell's start counts in it too.
+  const around = (from: number, to: number): number[] => [T0 + from * HOUR, ...cells(from, to)];
+  const names = ["grid", "other", "third"];
+  const pods = { seen: [...around(1, 4), ...around(6, 9)], namespaces: { names, exportedNames: [] }, voLabel: true };
+  const none = { seen: around(2, 5), namespaces: { names: [], exportedNames: [] }, voLabel: false };
+  expect(found).toEqual([pods, pods, none, { ...none, namespaces: pods.namespaces }]);
+});
+
+describe("--query.max-samples below what one cell, or one hour, holds", () => {
+  test.each(SELECTIONS)("%s: the same answers", async (name, selection) => {
+    const proxy = await startFaultProxy(small.url);
+    try {
+      expect(await answers(clientOf(proxy.url), selection)).toEqual(await answers(clientOf(whole.url), selection));
+      const byUid = proxy.requests.filter(({ form }) => /uid=~/.test(form.get("query") ?? ""));
+      // There are no pods behind the other two.
+      if (name.endsWith("pods")) expect(byUid.length).toBeGreaterThan(10);
+      expect(proxy.requests.length).toBeGreaterThan(10);
+      expect(proxy.requests.length).toBeLessThan(700);
+    } finally {
+      await proxy.stop();
+    }
+  });
+});
+
+const REFUSALS: Readonly<Record<string, Fault>> = {
+  "429": { kind: "answer", status: 429, body: "slow down", headers: { "retry-after": "0" } },
+  "503": prometheusError(503, "unavailable", "overloaded"),
+  "413": { kind: "answer", status: 413, body: "<html>Request Entity Too Large</html>" },
+  "422": prometheusError(
+    422,
+    "execution",
+    "query processing would load too many samples into memory in query execution",
+  ),
+  "a timeout of the query": prometheusError(503, "timeout", "query timed out in expression evaluation"),
+  "a timeout of a gateway": { kind: "answer", status: 504, body: "<h1>504 Gateway Time-out</h1>" },
+  "no answer": { kind: "hang" },
+};
+
+describe("refusals of whatever looks at more than four hours", () => {
+  const [, selection] = SELECTIONS[0]!;
+  const seconds = (form: URLSearchParams): number => {
+    const ranges = [...(form.get("query") ?? "").matchAll(/\[(\d+)s\]/g)].map(([, range]) => Number(range));
+    return Math.max(...ranges) + Number(form.get("end") ?? 0) - Number(form.get("start") ?? 0);
+  };
+
+  test.concurrent.each(Object.entries(REFUSALS))("%s: the same answers, and few are refused", async (_name, fault) => {
+    await behind(async (proxy) => {
+      proxy.draw(({ form }) => (seconds(form) > 4 * HOUR ? fault : undefined));
+      expect(await answers(clientOf(proxy.url, 0.3), selection)).toEqual(await answers(clientOf(whole.url), selection));
+      const refused = proxy.requests.filter(({ form }) => seconds(form) > 4 * HOUR);
+      expect(refused.length).toBeGreaterThan(0);
+      // What may pass is tried four times.
+      expect(refused.length).toBeLessThan(80);
+    });
+  });
+});
+
+describe("a server that refuses whatever it is asked", () => {
+  const [, selection] = SELECTIONS[0]!;
+  const codes: Readonly<Record<string, string>> = { "429": "prometheus_unavailable", "503": "prometheus_unavailable" };
+  const asked = { seen: "signs of monitoring (up{", namespaces: "namespaces", voLabel: "the label label_vo" };
+
+  test.concurrent.each(Object.entries(REFUSALS))("%s: an error that says what was asked, soon", async (name, fault) => {
+    await Promise.all(
+      NAMES.map((question) =>
+        behind(async (proxy) => {
+          proxy.draw(() => fault);
+          const thrown: unknown = await QUESTIONS[question](
+            clientOf(proxy.url, fault.kind === "hang" ? 0.1 : 0.4),
+            selection,
+            WINDOW,
+          ).catch((error: unknown) => error);
+          if (!(thrown instanceof GridmeterError)) throw new Error(`Expected an error, got ${String(thrown)}.`);
+          expect(thrown.code).toBe(codes[name] ?? "prometheus_too_large");
+          expect(thrown.message).toContain(`Given up on ${asked[question]}`);
+          expect(thrown.message).toMatch(/from 2025-03-\d\d \d\d:\d\d:\d\d UTC to 2025-03-.*, after \d+ queries\. /);
+          expect(thrown.message).toContain("Nothing was published.");
+          expect(proxy.requests.length).toBeLessThan(30);
+        }),
+      ),
+    );
+  });
+
+  test("what is wrong with the question itself is not asked again", async () => {
+    await behind(async (proxy) => {
+      proxy.draw(() => prometheusError(400, "bad_data", "parse error"));
+      for (const question of NAMES) {
+        proxy.requests.length = 0;
+        const refusal = QUESTIONS[question](clientOf(proxy.url), selection, WINDOW);
+        await expect(refusal).rejects.toMatchObject({ code: "prometheus_bad_query" });
+        expect(proxy.requests.length).toBeLessThan(3);
+      }
+    });
+  });
+});
+
+describe(`refusals and broken answers by chance (seed ${SEED})`, () => {
+  const faults: readonly Fault[] = [
+    ...Object.values(REFUSALS).filter(({ kind }) => kind !== "hang"),
+    { kind: "reset" },
+    { kind: "shortened", share: 0.5, tells: true },
+    { kind: "shortened", share: 0.9, tells: false },
+  ];
+
+  test.concurrent.each(
+    [10, 40].flatMap((percent) => SELECTIONS.slice(0, 3).map(([name, selection]) => ({ percent, name, selection }))),
+  )("$percent of 100, $name: the same answer or a clean error", async ({ percent, name, selection }) => {
+    const expected = await answers(clientOf(whole.url), selection);
+    const random = new Random(`${SEED} ${percent} ${name}`);
+    await behind(async (proxy) => {
+      proxy.draw(() => (random.int(1, 100) > percent ? undefined : random.pick(faults)));
+      for (const question of NAMES) {
+        const found: unknown = await QUESTIONS[question](clientOf(proxy.url, 0.5), selection, WINDOW).catch(
+          (error: unknown) => error,
+        );
+        if (found instanceof GridmeterError) {
+          expect(found.code).toMatch(/^prometheus_(?:too_large|unavailable|bad_answer|unreachable)$/);
+          expect(found.message).toContain("Nothing was published.");
+        } else expect(found).toEqual(expected[question]);
+      }
+    });
+  });
+});
