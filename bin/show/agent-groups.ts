@@ -1,5 +1,5 @@
 import Table from "cli-table3";
-import type { Group } from "../../lib/pushgateway/reap.ts";
+import type { Group } from "../../lib/pushgateway/groups.ts";
 
 /** Groups of a Pushgateway as a table. @param now epoch seconds */
 export function groupsTable(groups: readonly Group[], now: number): string {

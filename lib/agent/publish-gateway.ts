@@ -1,7 +1,7 @@
 import { errorText, GridmeterError } from "../errors.ts";
 import { type Connections, PushgatewayError, deleteGroup, keepConnections, push } from "../pushgateway/gateway.ts";
 import type { GatewayOptions } from "../pushgateway/gateway.ts";
-import { listGroups } from "../pushgateway/reap.ts";
+import { listGroups } from "../pushgateway/groups.ts";
 import type { Grouping } from "../pushgateway/grouping.ts";
 import type { PushResult } from "./meta-catalogue.ts";
 import type { Clock } from "./schedule-clock.ts";
@@ -29,11 +29,6 @@ export type Outcome = {
 };
 
 const DEADLINE = 10;
-/**
- * A gateway lists all metrics of all groups: those of a thousand nodes are more than an agent should hold in memory (six times
- * their bytes) to learn which few are its own.
- */
-const LARGEST_LIST = 8 * 2 ** 20;
 /** Statuses that speak of what was sent: malformed or clashing (400), too large (413). */
 const OF_CONTENT: readonly number[] = [400, 413];
 
@@ -68,7 +63,8 @@ export class OwnGroups {
   async found(): Promise<{ readonly outcome: Outcome; readonly probes: readonly string[] }> {
     const probes: string[] = [];
     const outcome = await this.#exchange(async (options) => {
-      const groups = await listGroups(this.#target.url, { ...options, largestAnswer: LARGEST_LIST });
+      const isOwn = (grouping: Grouping) => this.#ownProbe(grouping).length > 0;
+      const groups = await listGroups(this.#target.url, options, isOwn);
       probes.push(...groups.flatMap(({ grouping }) => this.#ownProbe(grouping)));
     }, this.#deadline);
     return { outcome, probes };

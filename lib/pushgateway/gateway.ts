@@ -18,8 +18,6 @@ export type GatewayOptions = {
   readonly connections?: Connections;
   /** gives the exchange up before its deadline */
   readonly signal?: AbortSignal;
-  /** bytes of an answer that are taken in; default 64 MiB */
-  readonly largestAnswer?: number;
 };
 
 /** Connections to a gateway that are kept open between exchanges. */
@@ -44,7 +42,7 @@ export function keepConnections(caFile?: string): Connections {
   };
 }
 
-const authorities = (caFile?: string) =>
+export const authorities = (caFile?: string) =>
   caFile === undefined ? {} : { ca: [...rootCertificates, readFileSync(caFile)] };
 
 function readable(caFile?: string): ReturnType<typeof authorities> {
@@ -86,9 +84,10 @@ export type PushOptions = GatewayOptions & {
 const DEADLINE_MS = 10_000;
 /** A kept connection that nobody uses is closed after this. */
 const IDLE_MS = 60_000;
-/** The gateway lists all metrics of all groups with their help texts. */
-const LARGEST_ANSWER = 64 * 2 ** 20;
-const LONGEST_BODY = 300;
+/** Bytes of an answer to a push that are taken in. */
+const LARGEST_ANSWER = 2 ** 20;
+/** Characters of an answer that are quoted. */
+export const LONGEST_BODY = 300;
 
 /**
  * Pushes metrics in Prometheus' text format into exactly one group.
@@ -105,22 +104,8 @@ export async function deleteGroup(url: string, grouping: Grouping, options: Gate
   await exchange(url, groupPath(grouping), { method: "DELETE" }, options, "The group was not deleted");
 }
 
-/** Asks the gateway's API. @throws GridmeterError `pushgateway_failed` */
-export async function ask(url: string, path: string, options: GatewayOptions): Promise<unknown> {
-  const text = await exchange(url, path, { method: "GET" }, options, "Its groups were not read");
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw new PushgatewayError(
-      "failed",
-      200,
-      `${nameOf(new URL(url))}${path} did not answer with JSON: ${JSON.stringify(text.slice(0, LONGEST_BODY))}. Its groups were not read. Check PUSHGATEWAY_URL.`,
-    );
-  }
-}
-
 type Request = {
-  readonly method: "GET" | "PUT" | "POST" | "DELETE";
+  readonly method: "PUT" | "POST" | "DELETE";
   readonly data?: string;
   readonly headers?: Readonly<Record<string, string>>;
 };
@@ -132,7 +117,7 @@ async function exchange(
   options: GatewayOptions,
   lost: string,
 ): Promise<string> {
-  const { authHeader, caFile, deadlineMs = DEADLINE_MS, connections, signal, largestAnswer = LARGEST_ANSWER } = options;
+  const { authHeader, caFile, deadlineMs = DEADLINE_MS, connections, signal } = options;
   const base = parseUrl(url, lost);
   try {
     const { data } = await axios.request<string>({
@@ -143,7 +128,7 @@ async function exchange(
       maxRedirects: 0,
       responseType: "text",
       transformResponse: (body: unknown) => String(body),
-      maxContentLength: largestAnswer,
+      maxContentLength: LARGEST_ANSWER,
       signal: AbortSignal.any([AbortSignal.timeout(deadlineMs), ...(signal === undefined ? [] : [signal])]),
       ...(connections !== undefined
         ? { httpAgent: connections.http, httpsAgent: connections.https }
@@ -156,7 +141,7 @@ async function exchange(
     throw new PushgatewayError(
       failureOf(thrown),
       statusOf(thrown),
-      `${nameOf(base)} ${reason(thrown, deadlineMs, largestAnswer)}. ${lost}; nothing else was affected. Check PUSHGATEWAY_URL and the gateway.`,
+      `${nameOf(base)} ${reason(thrown, deadlineMs)}. ${lost}; nothing else was affected. Check PUSHGATEWAY_URL and the gateway.`,
       // axios keeps the whole request in its error, credentials included.
       { cause: thrown instanceof Error ? thrown.message : thrown },
     );
@@ -180,9 +165,9 @@ function statusOf(thrown: unknown): number | undefined {
 const isTooLarge = ({ response, message }: { readonly response?: unknown; readonly message: string }): boolean =>
   response === undefined && message.startsWith("maxContentLength");
 
-function reason(thrown: unknown, deadlineMs: number, largestAnswer: number): string {
+function reason(thrown: unknown, deadlineMs: number): string {
   if (!isAxiosError(thrown)) return `could not be asked: ${errorText(thrown)}`;
-  if (isTooLarge(thrown)) return `answered with more than ${Math.floor(largestAnswer / 2 ** 20)} MiB`;
+  if (isTooLarge(thrown)) return `answered with more than ${Math.floor(LARGEST_ANSWER / 2 ** 20)} MiB`;
   if (thrown.code === "ERR_CANCELED") return `did not answer within ${deadlineMs / 1000} s`;
   const { response } = thrown;
   if (response === undefined) return `could not be reached: ${thrown.message || (thrown.code ?? "no answer")}`;
@@ -190,7 +175,8 @@ function reason(thrown: unknown, deadlineMs: number, largestAnswer: number): str
   return `answered ${response.status}${said === "" ? "" : ` (${said})`}`;
 }
 
-function parseUrl(text: string, lost: string): URL {
+/** @throws GridmeterError `config_invalid` */
+export function parseUrl(text: string, lost: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url !== undefined && (url.protocol === "http:" || url.protocol === "https:")) return url;
   throw new GridmeterError(
@@ -200,4 +186,4 @@ function parseUrl(text: string, lost: string): URL {
   );
 }
 
-const nameOf = (url: URL): string => `The Pushgateway at ${url.origin}${url.pathname.replace(/\/+$/, "")}`;
+export const nameOf = (url: URL): string => `The Pushgateway at ${url.origin}${url.pathname.replace(/\/+$/, "")}`;

@@ -1,35 +1,90 @@
 import { z } from "zod";
-import { PushgatewayError, ask } from "./gateway.ts";
+import { PushgatewayError, nameOf } from "./gateway.ts";
 import type { GatewayOptions } from "./gateway.ts";
+import { GroupScanner, NoList } from "./group-scanner.ts";
+import type { GroupMembers } from "./group-scanner.ts";
 import { groupPath } from "./grouping.ts";
 import type { Grouping } from "./grouping.ts";
+import { readAnswer } from "./read-answer.ts";
 
 /** A group of the gateway. `pushedAt`: last push that the gateway took, epoch seconds; 0 if it never took one. */
 export type Group = { readonly grouping: Grouping; readonly pushedAt: number };
 
-const answer = z.object({
-  data: z.array(
-    z.object({
-      labels: z.record(z.string(), z.string()),
-      push_time_seconds: z.object({ metrics: z.array(z.object({ value: z.coerce.number() })) }),
-    }),
-  ),
+const PATH = "/api/v1/metrics";
+/** Characters of an answer that is no list that are quoted. */
+const QUOTED = 100;
+const LOST = "Its groups were not read, and none was deleted";
+
+const labelSet = z.record(z.string(), z.string());
+const pushTime = z.object({
+  metrics: z.tuple([z.object({ value: z.string().regex(/^\d/).pipe(z.coerce.number()), labels: labelSet.optional() })]),
 });
 
-/** All groups of a gateway, sorted. @throws GridmeterError `pushgateway_failed` */
-export async function listGroups(url: string, options: GatewayOptions = {}): Promise<readonly Group[]> {
-  const parsed = answer.safeParse(await ask(url, "/api/v1/metrics", options));
-  if (!parsed.success) {
+/**
+ * The groups of a gateway that are wanted, sorted. The gateway lists all metrics of all groups: that list is read as a stream,
+ * and only wanted groups are kept.
+ *
+ * A group that has a metric called `labels` hides its key behind it; its time has it too, unless there is no `instance`,
+ * which the gateway adds to all metrics. Such a group is left out.
+ * @throws GridmeterError `pushgateway_failed`, also when the list was not there from end to end
+ */
+export async function listGroups(
+  url: string,
+  options: GatewayOptions = {},
+  wanted: (grouping: Grouping) => boolean = () => true,
+): Promise<readonly Group[]> {
+  const groups: Group[] = [];
+  const scanner = new GroupScanner((members) => {
+    const group = readGroup(members);
+    if (group !== undefined && wanted(group.grouping)) groups.push(group);
+  });
+  let start = "";
+  try {
+    await readAnswer(url, PATH, options, LOST, (chunk) => {
+      if (start.length < QUOTED) start += chunk.toString("utf8", 0, QUOTED);
+      scanner.write(chunk);
+    });
+    scanner.end();
+  } catch (thrown) {
+    if (!(thrown instanceof NoList)) throw thrown;
     throw new PushgatewayError(
       "failed",
       200,
-      `The Pushgateway's list of groups has another shape: ${z.prettifyError(parsed.error).slice(0, 300)}. No group was deleted. Check PUSHGATEWAY_URL.`,
+      `${nameOf(new URL(url))}${PATH} did not answer with a list of groups: ${thrown.message}: ` +
+        `${JSON.stringify(start.slice(0, QUOTED))}. ${LOST}. Check PUSHGATEWAY_URL, and what stands in between.`,
     );
   }
-  const groups = parsed.data.data.map(({ labels, push_time_seconds: pushed }) => ({
-    grouping: labels,
-    pushedAt: pushed.metrics[0]?.value ?? 0,
-  }));
   // The gateway lists them in no order.
   return groups.toSorted((a, b) => (groupPath(a.grouping) < groupPath(b.grouping) ? -1 : 1));
+}
+
+/** Undefined for a group whose key cannot be told. @throws NoList if it is none */
+function readGroup(members: GroupMembers): Group | undefined {
+  const time = pushTime.safeParse(jsonOf(members.push_time_seconds));
+  if (!time.success) throw new NoList("a group has no push_time_seconds");
+  const [{ value: pushedAt, labels }] = time.data.metrics;
+  const grouping = labelSet.safeParse(jsonOf(members.labels));
+  if (grouping.success) {
+    // What was cut out of the list in between would give a group another one's time.
+    if (labels !== undefined && !agree(grouping.data, labels)) {
+      throw new NoList("a group's labels and the labels of its push_time_seconds differ");
+    }
+    return { grouping: grouping.data, pushedAt };
+  }
+  if (labels === undefined) throw new NoList("a group has no labels");
+  return (labels["instance"] ?? "") === "" ? undefined : { grouping: labels, pushedAt };
+}
+
+/** The gateway gives each metric the labels of its group, and an empty `instance` where there is none. */
+function agree(grouping: Grouping, labels: Grouping): boolean {
+  const names = new Set([...Object.keys(grouping), ...Object.keys(labels)]);
+  return [...names].every((name) => (grouping[name] ?? "") === (labels[name] ?? ""));
+}
+
+function jsonOf(text: string | undefined): unknown {
+  try {
+    return text === undefined ? undefined : JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }

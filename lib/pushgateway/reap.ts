@@ -3,8 +3,7 @@ import { deleteGroup } from "./gateway.ts";
 import type { GatewayOptions } from "./gateway.ts";
 import { listGroups } from "./groups.ts";
 import type { Group } from "./groups.ts";
-
-export { listGroups, type Group } from "./groups.ts";
+import type { Grouping } from "./grouping.ts";
 
 export type ReapOptions = GatewayOptions & {
   /** only groups of exactly this job ... */
@@ -27,10 +26,9 @@ export type ReapOptions = GatewayOptions & {
  */
 export async function reap(url: string, options: ReapOptions): Promise<readonly Group[]> {
   const { job, requireLabel, olderThanSeconds, now } = options;
-  const dead = (await listGroups(url, options)).filter(
-    ({ grouping, pushedAt }) =>
-      grouping["job"] === job && Object.hasOwn(grouping, requireLabel) && now - pushedAt > olderThanSeconds,
-  );
+  const ofJob = (grouping: Grouping) => grouping["job"] === job && Object.hasOwn(grouping, requireLabel);
+  const groups = await listGroups(url, options, ofJob);
+  const dead = groups.filter(({ pushedAt }) => now - pushedAt > olderThanSeconds);
   if (options.dryRun === true) return dead;
   const failures: unknown[] = [];
   for (const { grouping } of dead) await deleteGroup(url, grouping, options).catch((error) => failures.push(error));

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { z } from "zod";
-import { listGroups } from "../../lib/pushgateway/reap.ts";
+import { listGroups } from "../../lib/pushgateway/groups.ts";
 import { PROBE_NAMES } from "../../lib/probes/run/settings.ts";
 import { dataOf, standInProbes, startAgent, valueOf, writeConfig, type RunningAgent } from "../support/agent-run.ts";
 import { ownSleep, processesWith, within } from "../support/process-watch.ts";

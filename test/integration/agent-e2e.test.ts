@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { META_METRICS } from "../../lib/agent/meta-catalogue.ts";
 import { groupPath } from "../../lib/pushgateway/grouping.ts";
-import { listGroups } from "../../lib/pushgateway/reap.ts";
+import { listGroups } from "../../lib/pushgateway/groups.ts";
 import { dataOf, standInProbes, startAgent, valueOf, writeConfig, type RunningAgent } from "../support/agent-run.ts";
 import { startPrometheus, type PrometheusServer } from "../support/prometheus-server.ts";
 import { startPushgateway, type PushgatewayServer } from "../support/pushgateway-server.ts";

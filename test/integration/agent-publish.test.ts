@@ -15,7 +15,7 @@ import type { ProbeRun } from "../../lib/agent/probe.ts";
 import { parseCustom } from "../../lib/probes/custom.ts";
 import { deleteGroup, push } from "../../lib/pushgateway/gateway.ts";
 import type { Grouping } from "../../lib/pushgateway/grouping.ts";
-import { listGroups } from "../../lib/pushgateway/reap.ts";
+import { listGroups } from "../../lib/pushgateway/groups.ts";
 import { gauge, keptLog, ok, run } from "../support/agent-parts.ts";
 import { startGate } from "../support/gateway-gate.ts";
 import type { GatewayGate } from "../support/gateway-gate.ts";

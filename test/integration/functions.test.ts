@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { WorkItem } from "../../lib/accounting/work-item.ts";
 import { parseDoorbell, sha256Of } from "../../lib/outbox/doorbell.ts";
 import { push } from "../../lib/pushgateway/gateway.ts";
-import { listGroups } from "../../lib/pushgateway/reap.ts";
+import { listGroups } from "../../lib/pushgateway/groups.ts";
 import { buildFunctions } from "../../scripts/build-functions.ts";
 import type { FunctionBundle } from "../../scripts/build-functions.ts";
 import { demoCluster, MIXED, namespaceOf, simulate, truth } from "../simulator/index.ts";

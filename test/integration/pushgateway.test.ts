@@ -5,7 +5,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { GridmeterError } from "../../lib/errors.ts";
 import { deleteGroup, push } from "../../lib/pushgateway/gateway.ts";
 import type { Grouping } from "../../lib/pushgateway/grouping.ts";
-import { listGroups, reap } from "../../lib/pushgateway/reap.ts";
+import { listGroups } from "../../lib/pushgateway/groups.ts";
+import { reap } from "../../lib/pushgateway/reap.ts";
 import { listen } from "../support/fault-proxy.ts";
 import { startPushgateway } from "../support/pushgateway-server.ts";
 import type { PushgatewayServer } from "../support/pushgateway-server.ts";
@@ -117,6 +118,18 @@ describe("the real Pushgateway", () => {
     expect(await reap(gateway.url, { ...options, now: pushed + 0.6 })).toHaveLength(1);
   });
 
+  test("a group whose metric is called as its key is deleted by it, or left where it cannot be told", async () => {
+    const odd = '# TYPE labels gauge\nlabels{job="x"} 1\n# TYPE data gauge\ndata 1\n';
+    const mine = { job: AGENT, instance: "node/1 ü", probe: "custom" };
+    await push(gateway.url, mine, odd);
+    await push(gateway.url, { job: AGENT, probe: "custom" }, odd);
+    await push(gateway.url, { job: "other", instance: "1" }, odd);
+    const options = { job: AGENT, requireLabel: "probe", olderThanSeconds: 60, now: now() + 120 };
+    expect((await reap(gateway.url, options)).map(({ grouping }) => grouping)).toEqual([mine]);
+    expect((await gateway.metrics()).split("\n").filter((line) => line.startsWith("data{"))).toHaveLength(2);
+    await deleteGroup(gateway.url, { job: AGENT, probe: "custom" });
+  });
+
   test("a group that does not exist is deleted without an error", async () => {
     await deleteGroup(gateway.url, { job: "nobody", probe: "x" });
     expect(await groupings()).toEqual([]);
@@ -163,22 +176,25 @@ describe("what stands between", () => {
   test("a server that is gone, resets, or is no gateway", async () => {
     handler = (request) => request.socket.resetAndDestroy();
     expect((await failure(push(url, { job: "a" }, TEXT))).message).toContain("could not be reached");
+    expect(await failure(listGroups(url))).toMatchObject({ failure: "failed", status: undefined });
     handler = (_request, response) => response.writeHead(200).end("<html>");
-    expect((await failure(listGroups(url))).message).toContain("did not answer with JSON");
+    const page = await failure(listGroups(url));
+    expect(page).toMatchObject({ failure: "failed", status: 200 });
+    expect(page.message).toContain('did not answer with a list of groups: it is no JSON: "<html>"');
     handler = (_request, response) => response.writeHead(200).end('{"status":"success"}');
     expect((await failure(listGroups(url))).message).toContain("another shape");
+    handler = (_request, response) =>
+      response.writeHead(503, { "content-length": 5 }).end("write queue is full".slice(0, 5));
+    expect(await failure(listGroups(url))).toMatchObject({ failure: "failed", status: 503 });
+    handler = (_request, response) => response.writeHead(302, { location: "/elsewhere" }).end();
+    expect(await failure(listGroups(url))).toMatchObject({ failure: "redirected", status: 302 });
+    handler = (_request, response) => void response.writeHead(200).write('{"status"');
+    const slow = await failure(listGroups(url, { deadlineMs: 300 }));
+    expect(slow).toMatchObject({ failure: "timeout", status: 200 });
+    expect(slow.message).toContain("did not answer within 0.3 s");
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
     expect((await failure(push(url, { job: "a" }, TEXT))).message).toContain("could not be reached");
-  });
-
-  test("an answer that is too large is not taken in, and is told from a gateway that is not there", async () => {
-    handler = (_request, response) => response.writeHead(200).end(" ".repeat(2 ** 21 + 1));
-    const large = await failure(listGroups(url, { largestAnswer: 2 ** 21 }));
-    expect(large).toMatchObject({ failure: "failed", status: 200 });
-    expect(large.message).toContain("answered with more than 2 MiB");
-    handler = (request) => request.socket.resetAndDestroy();
-    expect(await failure(listGroups(url))).toMatchObject({ failure: "failed", status: undefined });
   });
 
   test("user and password of the URL, or a header; neither is ever in an error", async () => {
@@ -203,14 +219,38 @@ describe("what stands between", () => {
     expect(malformed.message).not.toContain("s3cret");
   });
 
-  test("groups that cannot be deleted are told of after the others were", async () => {
-    const group = (probe: string) => ({
-      labels: { job: AGENT, probe },
-      push_time_seconds: { metrics: [{ value: "1e9" }] },
-    });
+  const group = (probe: string, value = "1e9", of = probe) => ({
+    labels: { job: AGENT, probe },
+    push_time_seconds: { metrics: [{ value, labels: { instance: "", job: AGENT, probe: of } }] },
+  });
+  const listOf = (...data: readonly object[]) => JSON.stringify({ status: "success", data });
+
+  test.each([
+    ["is cut off, and ends well", listOf(group("a"), group("b")).slice(0, -30), false],
+    ["is cut off behind a group", listOf(group("a"), group("b")).slice(0, -2), false],
+    ["breaks", listOf(group("a"), group("b")).slice(0, -2), true],
+    [
+      "lacks a piece in the middle, so that one group has another's time",
+      listOf(group("a"), group("b", "1e9", "c")),
+      false,
+    ],
+    ["has a group without a key", listOf(group("a"), { push_time_seconds: { metrics: [{ value: "1e9" }] } }), false],
+    ["has a group without a time", listOf(group("a"), { labels: { job: AGENT, probe: "b" } }), false],
+    ["has a group with another time", listOf(group("a"), group("b", "")), false],
+  ])("nothing is deleted when the list of groups %s", async (_, text, breaks) => {
     handler = (request, response) => {
-      if (request.method === "GET")
-        response.writeHead(200).end(JSON.stringify({ data: [group("a"), group("b"), group("c")] }));
+      if (request.method !== "GET") return void response.writeHead(202).end();
+      response.writeHead(200).write(text, () => (breaks ? response.destroy() : response.end()));
+    };
+    const error = await failure(reap(url, { job: AGENT, requireLabel: "probe", olderThanSeconds: 60, now: now() }));
+    expect(error).toMatchObject({ code: "pushgateway_failed", failure: "failed", status: 200 });
+    expect(error.message).toContain("none was deleted");
+    expect(seen.map(({ method }) => method)).toEqual(["GET"]);
+  });
+
+  test("groups that cannot be deleted are told of after the others were", async () => {
+    handler = (request, response) => {
+      if (request.method === "GET") response.writeHead(200).end(listOf(group("a"), group("b"), group("c")));
       else response.writeHead(request.url?.endsWith("/b") === true ? 500 : 202).end();
     };
     const error = await failure(reap(url, { job: AGENT, requireLabel: "probe", olderThanSeconds: 60, now: now() }));

@@ -1,0 +1,158 @@
+/** What of a group is kept: the JSON of these members, as it came. */
+export type GroupMembers = { readonly labels?: string; readonly push_time_seconds?: string };
+
+/** A text that is no list of groups, or not all of one. */
+export class NoList extends Error {}
+
+const [QUOTE, COMMA, COLON, BACKSLASH] = [0x22, 0x2c, 0x3a, 0x5c];
+const [OPEN_BRACE, CLOSE_BRACE, OPEN_BRACKET, CLOSE_BRACKET] = [0x7b, 0x7d, 0x5b, 0x5d];
+/** Blanks of JSON: space, tab, line feed, carriage return. */
+const BLANKS: readonly number[] = [0x20, 0x09, 0x0a, 0x0d];
+/** How deep members of the list itself, its groups, and members of a group are: `{"data":[{"labels":`. */
+const [OF_LIST, OF_DATA, OF_GROUP] = [1, 2, 3];
+const DEEPEST = 64;
+const LONGEST_NAME = "push_time_seconds".length;
+/** What is longer is no grouping key and no time: a gateway may hold metrics of these names too. Bytes. */
+const LONGEST_VALUE = 64 * 1024;
+const OTHER_SHAPE = "it has another shape";
+
+/**
+ * Finds the groups in a Pushgateway's list, `{"status":"success","data":[{"labels":{...},"push_time_seconds":{...},...},...]}`,
+ * while it arrives. Everything else in it, which is all metrics of all groups, is read past: nothing of it is kept, so that memory
+ * does not depend on the size of the list. What was handed over holds only once `end` has returned, since a list that was cut off
+ * is told by its end alone.
+ */
+export class GroupScanner {
+  readonly #add: (group: GroupMembers) => void;
+  /** the brackets that are open, by what closes them */
+  readonly #closers: number[] = [];
+  #inString = false;
+  #escaped = false;
+  /** the next string is a name */
+  #nameNext = false;
+  /** what is being taken down, and what of it earlier chunks had */
+  #taking: "name" | "value" | undefined;
+  #taken = Buffer.alloc(0);
+  #name = "";
+  #members: { labels?: string; push_time_seconds?: string } = {};
+  #status = "";
+  #data: "not yet" | "inside" | "seen" = "not yet";
+  #done = false;
+
+  constructor(add: (group: GroupMembers) => void) {
+    this.#add = add;
+  }
+
+  /** @throws NoList if it cannot be a list any more */
+  write(chunk: Uint8Array): void {
+    /** where in this chunk begins what is taken down */
+    let from = 0;
+    for (let at = 0; at < chunk.length; at += 1) {
+      if (this.#inString) {
+        at = this.#endOfString(chunk, at);
+        if (!this.#inString && this.#taking === "name") this.#name = this.#takeDown(chunk, from, at, LONGEST_NAME);
+        continue;
+      }
+      const byte = chunk[at] ?? 0;
+      const depth = this.#closers.length;
+      if (byte === QUOTE) {
+        this.#inString = true;
+        if (this.#nameNext && depth <= OF_GROUP) {
+          this.#taking = "name";
+          from = at + 1;
+        }
+      } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
+        this.#open(depth, byte);
+        continue;
+      } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
+        if (this.#taking === "value" && depth <= OF_GROUP) this.#endOfValue(depth, chunk, from, at);
+        this.#close(depth, byte);
+        continue;
+      } else if (byte === COMMA && depth > 0 && depth <= OF_GROUP) {
+        if (this.#taking === "value") this.#endOfValue(depth, chunk, from, at);
+        this.#nameNext = this.#closers.at(-1) === CLOSE_BRACE;
+        continue;
+      } else if (byte === COLON && (depth === OF_LIST || depth === OF_GROUP)) {
+        this.#nameNext = false;
+        if (!this.#isWanted(depth)) continue;
+        this.#taking = "value";
+        from = at + 1;
+      }
+      // Outside the list there is nothing, and groups are all that its data have.
+      if ((depth === 0 || (depth === OF_DATA && this.#data === "inside")) && !BLANKS.includes(byte)) {
+        throw new NoList(depth === 0 ? "it is no JSON" : OTHER_SHAPE);
+      }
+    }
+    if (this.#taking !== undefined) this.#keep(chunk.subarray(from));
+  }
+
+  /** @throws NoList unless the list was there from end to end */
+  end(): void {
+    if (!this.#done) throw new NoList("it stops in the middle");
+    if (this.#data !== "seen" || this.#status !== '"success"') throw new NoList(OTHER_SHAPE);
+  }
+
+  /** The place of the quote that ends this string, or the end of the chunk. */
+  #endOfString(chunk: Uint8Array, start: number): number {
+    let escaped = this.#escaped;
+    let at = start;
+    for (; at < chunk.length; at += 1) {
+      const byte = chunk[at];
+      if (escaped) escaped = false;
+      else if (byte === BACKSLASH) escaped = true;
+      else if (byte === QUOTE) {
+        this.#inString = false;
+        break;
+      }
+    }
+    this.#escaped = escaped;
+    return at;
+  }
+
+  #isWanted(depth: number): boolean {
+    if (depth === OF_LIST) return this.#name === "status";
+    const isKey = this.#name === "labels" || this.#name === "push_time_seconds";
+    return depth === OF_GROUP && this.#data === "inside" && isKey;
+  }
+
+  #open(depth: number, byte: number): void {
+    if (this.#done || depth >= DEEPEST || (depth === 0 && byte !== OPEN_BRACE)) throw new NoList(OTHER_SHAPE);
+    if (depth === OF_LIST && this.#name === "data") {
+      if (byte !== OPEN_BRACKET || this.#data !== "not yet") throw new NoList(OTHER_SHAPE);
+      this.#data = "inside";
+    } else if (depth === OF_DATA && this.#data === "inside") {
+      if (byte !== OPEN_BRACE) throw new NoList(OTHER_SHAPE);
+      this.#members = {};
+    }
+    this.#closers.push(byte === OPEN_BRACE ? CLOSE_BRACE : CLOSE_BRACKET);
+    this.#nameNext = byte === OPEN_BRACE;
+  }
+
+  #close(depth: number, byte: number): void {
+    if (this.#closers.pop() !== byte) throw new NoList("it is no JSON");
+    if (depth === OF_LIST) this.#done = true;
+    else if (depth === OF_DATA && this.#data === "inside") this.#data = "seen";
+    else if (depth === OF_GROUP && this.#data === "inside") this.#add(this.#members);
+    this.#nameNext = false;
+  }
+
+  #endOfValue(depth: number, chunk: Uint8Array, from: number, to: number): void {
+    const value = this.#takeDown(chunk, from, to, LONGEST_VALUE).trim();
+    if (depth === OF_LIST) this.#status = value;
+    else if (this.#name === "labels" || this.#name === "push_time_seconds") this.#members[this.#name] = value;
+  }
+
+  /** Keeps what goes on in the next chunk: a copy, since the chunk's own memory is used again. */
+  #keep(part: Uint8Array): void {
+    if (this.#taken.length <= LONGEST_VALUE) this.#taken = Buffer.concat([this.#taken, part]);
+  }
+
+  /** Ends taking down. What is longer than `longest` bytes comes out empty. */
+  #takeDown(chunk: Uint8Array, from: number, to: number, longest: number): string {
+    this.#taking = undefined;
+    const before = this.#taken;
+    if (before.length > 0) this.#taken = Buffer.alloc(0);
+    if (before.length + to - from > longest) return "";
+    return Buffer.concat([before, chunk.subarray(from, to)]).toString("utf8");
+  }
+}
