@@ -1,4 +1,5 @@
-import type { Readable } from "node:stream";
+import { IncomingMessage } from "node:http";
+import { type Readable, addAbortSignal } from "node:stream";
 import { AxiosError, type AxiosInstance, type AxiosRequestConfig, create, isAxiosError, isCancel } from "axios";
 import axiosRetry, { exponentialDelay } from "axios-retry";
 import pLimit from "p-limit";
@@ -114,13 +115,15 @@ export function createClient(connection: Connection): Client {
   const ask = <T>(path: string, request: AxiosRequestConfig, read: (body: Readable) => Promise<T>): Promise<T> =>
     limit(async () => {
       let refusal: unknown;
+      const signal = AbortSignal.timeout(deadlineSeconds * 1000);
       try {
         const response = await http.request<T>({
           ...request,
           url: address(base, path),
-          signal: AbortSignal.timeout(deadlineSeconds * 1000),
+          signal,
           // Read before it is judged whether to try again, since a body may be cut short.
-          transformResponse: (body: Readable, _headers, status = 0) => (status < 300 ? read(body) : startOf(body)),
+          transformResponse: (body: Readable, _headers, status = 0) =>
+            status < 300 ? read(body) : startOf(addAbortSignal(signal, body)),
           "axios-retry": { onRetry: (_count, error) => void (refusal = error) },
         });
         return response.data;
@@ -140,7 +143,9 @@ export function createClient(connection: Connection): Client {
     checkReach(reachOf(query), longest, source.name);
     return post("/api/v1/query", { query, time: `${at}` }, async (body) => {
       const into = begin();
-      await streamVector(body, source.name, (sample) => add(into, sample));
+      // What the HTTP client has decompressed is another stream than the message that came.
+      const checked = !(body instanceof IncomingMessage);
+      await streamVector(body, source.name, (sample) => add(into, sample), checked);
       return into;
     });
   };
@@ -154,12 +159,14 @@ export function createClient(connection: Connection): Client {
     range: async (query, from, to, step) => {
       checkReach(to - from + reachOf(query), longest, source.name);
       return post("/api/v1/query_range", { query, start: `${from}`, end: `${to}`, step: `${step}` }, async (body) =>
-        readMatrix(await readJson(body), source.name),
+        readMatrix(await readJson(body, source.name), source.name),
       );
     },
     version: async () => {
       try {
-        return readVersion(await ask("/api/v1/status/buildinfo", { method: "GET" }, readJson));
+        return readVersion(
+          await ask("/api/v1/status/buildinfo", { method: "GET" }, async (body) => readJson(body, source.name)),
+        );
       } catch {
         return undefined;
       }
@@ -167,7 +174,7 @@ export function createClient(connection: Connection): Client {
   };
 }
 
-/** The beginning of a refusal's text; one that stops in the middle tells as much as there is. */
+/** The beginning of a refusal's text; one that stops in the middle, or does not end in time, tells as much as there is. */
 async function startOf(body: Readable): Promise<string> {
   let start = "";
   try {
@@ -175,8 +182,8 @@ async function startOf(body: Readable): Promise<string> {
       start += String(chunk);
       if (start.length > LONGEST_REFUSAL) break;
     }
-  } catch (thrown) {
-    if (isCancel(thrown)) throw thrown;
+  } catch {
+    // The status is known, which says more than why its text was not read to the end.
   }
   return start;
 }

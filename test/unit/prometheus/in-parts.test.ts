@@ -39,8 +39,8 @@ describe("in parts", () => {
       pods,
       hours: fc.integer({ min: 1, max: 100 }),
       /** the server counts pods, and a little for each hour */
-      limit: fc.integer({ min: 2, max: 60 }),
-      chance: fc.constantFrom(0, 0, 5, 20),
+      limit: fc.integer({ min: 4, max: 60 }),
+      chance: fc.constantFrom(0, 0, 2, 5),
       seed: fc.nat(),
     });
     await fc.assert(
