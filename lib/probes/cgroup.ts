@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import pLimit from "p-limit";
 
 /** Where a process runs. `ids` are the containers around it, the outermost first: docker may run in a container itself. */
 export type CgroupOwner =
@@ -49,6 +50,15 @@ export const readCgroup = async (pid: number, proc = "/proc"): Promise<CgroupOwn
   }
 };
 
+/** Files that are open at a time: a node may have ten thousand processes, and this one a thousand descriptors. */
+const AT_A_TIME = 16;
+
 /** Reads where each of some processes runs. */
-export const readCgroups = async (pids: Iterable<number>, proc = "/proc"): Promise<ReadonlyMap<number, CgroupOwner>> =>
-  new Map(await Promise.all([...new Set(pids)].map(async (pid) => [pid, await readCgroup(pid, proc)] as const)));
+export const readCgroups = async (
+  pids: Iterable<number>,
+  proc = "/proc",
+): Promise<ReadonlyMap<number, CgroupOwner>> => {
+  const limit = pLimit(AT_A_TIME);
+  const read = async (pid: number) => [pid, await readCgroup(pid, proc)] as const;
+  return new Map(await limit.map([...new Set(pids)], read));
+};

@@ -1,24 +1,46 @@
 import type { Output, Parsed } from "../agent/types.ts";
+import { kubernetesNames, type ContainerNames } from "./container.ts";
 import { dockerError } from "./docker-daemon-failure.ts";
 import { ParseError } from "./parse-error.ts";
 
-const ID = /^[0-9a-f]{12,64}$/;
+/** A container as the list has it. */
+export type ListedContainer = ContainerNames & { readonly id: string };
+
+/** An id and perhaps names: a container that others link to has several, of which those with a slash are the links. */
+const LINE = /^([0-9a-f]{12,64})(?:\s+([A-Za-z0-9_.,/-]{1,1000}))?$/;
+
+const listed = (line: string): ListedContainer | undefined => {
+  const [, id, names = ""] = LINE.exec(line) ?? [];
+  if (id === undefined) return undefined;
+  const name = names.split(",").find((one) => one !== "" && !one.includes("/"));
+  return { id, name, ...kubernetesNames(name ?? "") };
+};
 
 /**
- * Reads the ids that `docker ps --quiet` prints, one a line, each once. They become arguments of further commands, so that
- * only real ids are taken; other lines are left out and counted.
+ * Reads the containers that `docker ps` lists as `ID NAME` or `ID` alone, one a line, each once. The ids become arguments of
+ * further commands, so that only real ids are taken; other lines are left out and counted.
  *
  * @throws {ParseError} when docker failed, or no line is an id
  */
-export const parseDockerPs = (output: Output): Parsed<readonly string[]> => {
+export const parseDockerList = (output: Output): Parsed<readonly ListedContainer[]> => {
   if (output.exitCode !== 0) throw dockerError("docker ps", output);
   const lines = output.stdout
     .split("\n")
     .map((line) => line.trim())
     .filter((line) => line !== "");
-  const ids = new Set(lines.filter((line) => ID.test(line)));
-  if (lines.length > 0 && ids.size === 0) {
-    throw new ParseError(`docker ps --quiet printed no id: ${JSON.stringify(output.stdout.slice(0, 200))}`);
+  const found = new Map<string, ListedContainer>();
+  for (const line of lines) {
+    const one = listed(line);
+    if (one !== undefined && !found.has(one.id)) found.set(one.id, one);
   }
-  return { value: [...ids], rejected: lines.length - ids.size };
+  if (lines.length > 0 && found.size === 0) {
+    throw new ParseError(`docker ps printed no id: ${JSON.stringify(output.stdout.slice(0, 200))}`);
+  }
+  return { value: [...found.values()], rejected: lines.length - found.size };
+};
+
+/** As `parseDockerList`, the ids alone. */
+export const parseDockerPs = (output: Output): Parsed<readonly string[]> => {
+  const { value, rejected } = parseDockerList(output);
+  return { value: value.map(({ id }) => id), rejected };
 };

@@ -7,14 +7,14 @@ import { parseJson } from "./json.ts";
 import { nodeMetrics, type NodeMetricName } from "./node-metrics.ts";
 import { ParseError } from "./parse-error.ts";
 
-export { parseDockerPs } from "./docker-inspect-list.ts";
+export { parseDockerList, parseDockerPs, type ListedContainer } from "./docker-inspect-list.ts";
 export { amdGpus, nvidiaGpus, type AssignedGpus, type GpuReference } from "./docker-inspect-gpus.ts";
 export type { DockerContainer } from "./docker-inspect-container.ts";
 export type { ContainerJob } from "./docker-inspect-job.ts";
 
 /** Lists the containers, so that a docker stats that hangs does not starve inspect and logs. */
 export const DOCKER_PS_COMMAND: Command = {
-  argv: ["docker", "ps", "--quiet", "--no-trunc"],
+  argv: ["docker", "ps", "--no-trunc", "--format", "{{.ID}} {{.Names}}"],
   timeout: 10,
   maxBytes: 1024 * 1024,
 };

@@ -1,6 +1,7 @@
 // Probes that run a command once a container: what hangs or fails for one container costs that one.
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { ProbeRun } from "../../lib/agent/probe.ts";
 import { shortId } from "../../lib/probes/container.ts";
@@ -30,7 +31,6 @@ const containersIn = (run: ProbeRun, metric: string) =>
 const CASES = [
   { name: "docker-inspect", command: "docker-inspect", label: "docker inspect", metric: "gridmeter_container_info" },
   { name: "docker-logs", command: "docker-logs", label: "docker logs", metric: "gridmeter_container_finished_marker" },
-  { name: "lsof", command: "docker-inspect", label: "docker inspect", metric: "gridmeter_network_container_sockets" },
   { name: "lsof", command: "lsof", label: "lsof", metric: "gridmeter_network_container_sockets" },
 ] as const satisfies readonly { name: string; command: StandInCommand; label: string; metric: string }[];
 
@@ -62,6 +62,7 @@ describe.each(CASES)("$name, whose $label is told", ({ name, command, label, met
     for (const one of others) world.tell(command, "fail 9", target(one));
     world.tell("docker-inspect", "gone", first?.id);
     world.tell("docker-logs", "gone", first?.id);
+    rmSync(join(world.proc, String(first?.pid)), { recursive: true });
     const run = await probeOf(name).run();
     expect(run).toMatchObject({ kind: "exit_nonzero", exitCode: 9, metrics: [], readings: {} });
     expect(run.detail).toContain("3 of 4 containers could not be read");
@@ -122,6 +123,8 @@ test("after containers that hung, the others come first", async () => {
   const probe = probeOf("docker-inspect", { concurrency: 1, commandTimeout: 2 });
   world.tell("docker-inspect", "hang", world.containers[0]!.id);
   await probe.run();
+  // until the one that hung has gone, no other is started
+  await sleep(500);
   const before = world.calls("docker-inspect").length;
   world.tell("docker-inspect", "ok", world.containers[0]!.id);
   await probe.run();
@@ -203,6 +206,31 @@ describe("lsof", () => {
     writeFileSync(nsenter, `#!/bin/sh\necho '${text}' >&2\nexit 1\n`, { mode: 0o755 });
     const run = await probeOf("lsof", { command: [nsenter, "--target", "{pid}", "--net", "--", "lsof", "-i"] }).run();
     expect(run).toMatchObject({ kind: "ok", rejected: 0, metrics: [] });
+  });
+
+  test("needs no docker inspect: with one that hangs, it has all its data and their names", async () => {
+    const before = await probeOf("lsof").run();
+    world.tell("docker-inspect", "hang");
+    const run = await probeOf("lsof").run();
+    expect(run).toMatchObject({ kind: "ok", rejected: 0 });
+    expect(run.metrics).toStrictEqual(before.metrics);
+    expect(run.metrics[0]?.samples[1]?.labels).toMatchObject({ namespace: "lab", pod: "job-1", container: "app" });
+    expect(run.metrics[0]?.samples).toHaveLength(4);
+    expect(world.calls("docker-inspect")).toHaveLength(0);
+  });
+
+  test("takes a list of ids alone", async () => {
+    world.print("docker-ps", world.containers.map(({ id }) => `${id}\n`).join(""));
+    const run = await probeOf("lsof").run();
+    expect(run.metrics[0]?.samples).toHaveLength(4);
+    expect(run.metrics[0]?.samples[0]?.labels).toMatchObject({ name: "", pod: "" });
+  });
+
+  test("fails, rather than see no connections, where the host's processes are not seen", async () => {
+    for (const { pid } of world.containers) writeFileSync(join(world.proc, String(pid), "cgroup"), "0::/\n");
+    const run = await probeOf("lsof").run();
+    expect(run).toMatchObject({ kind: "parse_error", metrics: [], readings: {} });
+    expect(run.detail).toContain("hostPID");
   });
 
   test("needs both programs of its command, and docker", async () => {

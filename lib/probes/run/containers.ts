@@ -3,7 +3,7 @@ import { LONGEST_TIMEOUT, checkLimit } from "../../agent/runner-limits.ts";
 import { Slot } from "../../agent/slot.ts";
 import type { Command, CommandResult } from "../../agent/types.ts";
 import { shortId } from "../container.ts";
-import { DOCKER_PS_COMMAND, parseDockerPs } from "../docker-inspect.ts";
+import { DOCKER_PS_COMMAND, parseDockerList, type ListedContainer } from "../docker-inspect.ts";
 import { FairOrder } from "./fair-order.ts";
 import type { Failure, Reading } from "./reading.ts";
 import { LEAST_TIME, type Run } from "./run.ts";
@@ -44,6 +44,9 @@ export type ContainersRead<T> = {
 /** What fanOut is told of a container that was read or not: which of the two is kept beside. */
 const DONE: CommandResult = { kind: "ok", output: { stdout: "", stderr: "", exitCode: 0 }, seconds: 0 };
 
+/** Reads one container; gives undefined for one that has gone meanwhile. */
+export type ReadContainer<T> = (container: ListedContainer) => Promise<Reading<T | undefined>>;
+
 /**
  * The containers of the node as one probe sees them. Each probe lists them itself, in a slot of its own, so that no other's
  * command that hangs keeps it from its work.
@@ -64,16 +67,20 @@ export class Containers {
   /**
    * Lists the containers and reads each, a few at a time, within the time of the run. One that cannot be read costs itself only,
    * and counts as rejected; if nothing is read but failures, the one that most of them met is that of the run.
+   *
+   * @param prepare is told of all of them, and gives what reads one
    */
   async readAll<T>(
     run: Run,
-    read: (id: string) => Promise<Reading<T | undefined>>,
+    prepare: (containers: readonly ListedContainer[]) => Promise<ReadContainer<T> | Failure>,
   ): Promise<ContainersRead<T> | Failure> {
     const { maxBytes, timeout } = DOCKER_PS_COMMAND;
     const start = (seconds: number) => this.#list.run({ argv: this.#settings.listCommand, timeout: seconds, maxBytes });
-    const list = await run.read("docker ps", timeout, start, parseDockerPs);
+    const list = await run.read("docker ps", timeout, start, parseDockerList);
     if (list.kind !== "ok") return list;
-    const found = await this.#readEach(run, this.#order.arrange(list.value), read);
+    const read = await prepare(list.value);
+    if ("kind" in read) return read;
+    const found = await this.#readEach(run, list.value, read);
     const failures = [...found].flatMap(([id, one]) => (one.kind === "ok" ? [] : [{ id, failure: one }]));
     const byId = new Map<string, T>();
     let rejected = list.rejected + failures.length;
@@ -90,17 +97,20 @@ export class Containers {
 
   async #readEach<T>(
     run: Run,
-    ids: readonly string[],
-    read: (id: string) => Promise<Reading<T>>,
+    containers: readonly ListedContainer[],
+    read: (container: ListedContainer) => Promise<Reading<T>>,
   ): Promise<ReadonlyMap<string, Reading<T>>> {
+    const byId = new Map(containers.map((one) => [one.id, one]));
+    const ids = this.#order.arrange([...byId.keys()]);
     const deadline = run.left;
     const late: Failure = { kind: "timeout", detail: "no time was left for it" };
     if (deadline < LEAST_TIME) return new Map(ids.map((id) => [id, late]));
     const readings = new Map<string, Reading<T>>();
     const begun = new Set<string>();
     const work = async (id: string): Promise<CommandResult> => {
+      const container = byId.get(id);
       begun.add(id);
-      readings.set(id, await read(id));
+      if (container !== undefined) readings.set(id, await read(container));
       return DONE;
     };
     const entries = await fanOut(ids, work, { concurrency: this.#settings.concurrency, deadline });

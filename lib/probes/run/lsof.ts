@@ -1,28 +1,28 @@
 import { basename } from "node:path";
 import type { Probe } from "../../agent/probe.ts";
-import { SlotPerKey } from "../../agent/slot-per-key.ts";
 import type { Command } from "../../agent/types.ts";
 import { missingTool } from "../availability.ts";
 import type { CgroupOwner } from "../cgroup.ts";
 import { shortId } from "../container.ts";
-import { dockerInspectCommand, parseDockerInspect, type DockerContainer } from "../docker-inspect.ts";
+import type { ListedContainer } from "../docker-inspect.ts";
 import { lsofMetrics, parseLsof, type Socket } from "../lsof.ts";
 import { namesById } from "./container-names.ts";
-import { Containers, perContainer } from "./containers.ts";
+import { ContainerProcesses } from "./container-processes.ts";
+import { Containers, perContainer, type ReadContainer } from "./containers.ts";
 import { PROBE_DEFAULTS } from "./defaults.ts";
 import type { ProbeKind } from "./kind.ts";
 import { limitsOf } from "./limits.ts";
 import { Namespaces } from "./lsof-namespaces.ts";
 import { OwnerReader } from "./owners.ts";
 import { needPlace } from "./per-container.ts";
-import type { Reading } from "./reading.ts";
+import type { Failure } from "./reading.ts";
 import { conduct, type Run, type Success } from "./run.ts";
 import type { ProbeSettings } from "./settings.ts";
 
 const DEFAULTS = PROBE_DEFAULTS.lsof;
 
 /** The connections in a container's network namespace, which other containers may share. */
-type Seen = { readonly container: DockerContainer; readonly sockets: readonly Socket[] };
+type Seen = { readonly container: ListedContainer; readonly sockets: readonly Socket[] };
 
 const create = (settings: ProbeSettings): Probe => {
   const { interval, timeout, maxBytes } = limitsOf("lsof", settings, DEFAULTS);
@@ -31,37 +31,36 @@ const create = (settings: ProbeSettings): Probe => {
   const { proc = DEFAULTS.options.proc } = settings;
   const command = needPlace("lsof", settings.command ?? DEFAULTS.command, "pid");
   const containers = new Containers(each);
-  const inspects = new SlotPerKey();
+  const processes = new ContainerProcesses(proc);
   const namespaces = new Namespaces({ command, maxBytes, commandTimeout, proc });
   const owners = new OwnerReader(proc);
 
-  /** An inspect of its own, since that of the probe docker-inspect may hang. */
-  const see = async (
-    run: Run,
-    look: ReturnType<Namespaces["begin"]>,
-    id: string,
-  ): Promise<Reading<Seen | undefined>> => {
-    const { argv, maxBytes: most } = dockerInspectCommand(id);
-    const start = (seconds: number) => inspects.run(id, { argv, timeout: seconds, maxBytes: most });
-    const inspected = await run.read("docker inspect", commandTimeout, start, parseDockerInspect);
-    if (inspected.kind !== "ok") return inspected;
-    const [container] = inspected.value;
-    if (container?.pid === undefined) return { ...inspected, value: undefined };
-    const found = await look(container.pid);
-    if (found.kind !== "ok") return found;
-    return { ...found, value: found.value === undefined ? undefined : { container, sockets: found.value } };
+  /** Which process to ask with is the kernel's to say: a docker inspect that hangs takes nothing of this probe. */
+  const prepare = async (run: Run, listed: readonly ListedContainer[]): Promise<ReadContainer<Seen> | Failure> => {
+    const pids = await processes.find(
+      listed.map(({ id }) => id),
+      run.left,
+    );
+    if ("kind" in pids) return pids;
+    const look = namespaces.begin(run);
+    return async (container) => {
+      const pid = pids.get(container.id);
+      if (pid === undefined) return { kind: "ok", value: undefined, rejected: 0, exitCode: 0 };
+      const found = await look(pid);
+      if (found.kind !== "ok") return found;
+      return { ...found, value: found.value === undefined ? undefined : { container, sockets: found.value } };
+    };
   };
 
   return {
     name: "lsof",
     interval,
     timeout,
-    unavailable: () => missingTool([each.listCommand[0], "docker", ...programsOf(command)]),
-    stuck: () => containers.stuck + inspects.stuck + namespaces.stuck,
+    unavailable: () => missingTool([each.listCommand[0], ...programsOf(command)]),
+    stuck: () => containers.stuck + namespaces.stuck,
     run: () =>
       conduct(timeout, async (run) => {
-        const look = namespaces.begin(run);
-        const found = await containers.readAll<Seen>(run, (id) => see(run, look, id));
+        const found = await containers.readAll<Seen>(run, (listed) => prepare(run, listed));
         if (found.kind !== "ok") return found;
         const { byId, ...rest } = found;
         const pids = [...byId.values()].flatMap(({ sockets }) => sockets.map(({ pid }) => pid));
@@ -92,7 +91,7 @@ const ownSockets = ({ container, sockets }: Seen, owners: ReadonlyMap<number, Cg
   if (sockets.length > 0 && sockets.every((socket) => kindOf(socket) === "unknown")) return [];
   const isOwn = ({ pid }: Socket): boolean => {
     const owner = owners.get(pid);
-    return owner?.kind === "container" && owner.ids.some((id) => shortId(id) === shortId(container.id ?? ""));
+    return owner?.kind === "container" && owner.ids.some((id) => shortId(id) === shortId(container.id));
   };
   return [{ container, sockets: sockets.filter(isOwn) }];
 };

@@ -4,7 +4,7 @@ import type { Command, Metric, Output, Parsed } from "../../agent/types.ts";
 import { GridmeterError } from "../../errors.ts";
 import { missingTool } from "../availability.ts";
 import type { Readings } from "../readings.ts";
-import { Containers, type PerContainer } from "./containers.ts";
+import { Containers, type PerContainer, type ReadContainer } from "./containers.ts";
 import type { Limits } from "./limits.ts";
 import { fillIn, hasPlace } from "./placeholders.ts";
 import { conduct } from "./run.ts";
@@ -41,11 +41,12 @@ export const perContainerProbe = <T>(probe: CommandPerContainer<T>): Probe => {
     stuck: () => containers.stuck + slots.stuck,
     run: () =>
       conduct(timeout, async (run) => {
-        const found = await containers.readAll<T>(run, (id) => {
+        const read: ReadContainer<T> = ({ id }) => {
           const argv = fillIn(command, { id });
           const start = (seconds: number) => slots.run(id, { argv, timeout: seconds, maxBytes });
           return run.read(label, commandTimeout, start, probe.parse);
-        });
+        };
+        const found = await containers.readAll(run, () => Promise.resolve(read));
         if (found.kind !== "ok") return found;
         const { byId, ...rest } = found;
         return { ...rest, ...probe.publish(byId) };

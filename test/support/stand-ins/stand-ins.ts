@@ -113,7 +113,7 @@ export function standIns({ containers: count = 4, gpus = 2 } = {}): StandIns {
 function writeOutputs(containers: readonly StandInContainer[], gpus: number, print: StandIns["print"]): void {
   print("docker-info", node.dockerInfo(containers.length));
   print("systemctl", "active\n");
-  print("docker-ps", node.lines(containers.map(({ id }) => id)));
+  print("docker-ps", node.lines(containers.map(({ id, name }) => `${id} ${name}`)));
   print("docker-stats", node.dockerStats(containers));
   for (const [number, container] of containers.entries()) {
     print("docker-inspect", node.dockerInspect(container), container.id);

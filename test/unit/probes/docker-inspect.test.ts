@@ -3,6 +3,7 @@ import {
   dockerInspectCommand,
   dockerInspectMetrics,
   parseDockerInspect,
+  parseDockerList,
   parseDockerPs,
 } from "../../../lib/probes/docker-inspect.ts";
 import { ParseError } from "../../../lib/probes/parse-error.ts";
@@ -166,11 +167,25 @@ describe("the GPUs of a container", () => {
   });
 });
 
-describe("docker ps --quiet", () => {
+describe("docker ps", () => {
   it("gives ids once, and nothing that could be an option or a path", () => {
     const lines = [ID, "0a1b2c3d4e5f", ID, "--help", "../x", "", "ABCDEF012345"];
     expect(parseDockerPs(printed(lines.join("\n")))).toEqual({ value: [ID, "0a1b2c3d4e5f"], rejected: 4 });
     expect(dockerInspectCommand(ID).argv.slice(-2)).toEqual(["--", ID]);
+  });
+
+  it("gives names where they were printed, of a linked container its own", () => {
+    const pod = "k8s_app_job-1_lab_aaaaaaaa-0000-4000-8000-000000000000_0";
+    const lines = [`${ID} ${pod}`, "0a1b2c3d4e5f db,web/db", "1a1b2c3d4e5f", "2a1b2c3d4e5f $(x)"];
+    const unknown = { namespace: undefined, pod: undefined, container: undefined };
+    expect(parseDockerList(printed(lines.join("\n")))).toEqual({
+      value: [
+        { id: ID, name: pod, namespace: "lab", pod: "job-1", container: "app" },
+        { id: "0a1b2c3d4e5f", name: "db", ...unknown },
+        { id: "1a1b2c3d4e5f", name: undefined, ...unknown },
+      ],
+      rejected: 1,
+    });
   });
 
   it("is empty when nothing runs, and no data when docker fails", () => {

@@ -1,0 +1,103 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { ContainerProcesses } from "../../../../lib/probes/run/container-processes.ts";
+
+const [A, B, INNER] = ["a", "b", "c"].map((digit) => digit.repeat(64)) as [string, string, string];
+
+let proc: string;
+beforeEach(() => {
+  proc = mkdtempSync(join(tmpdir(), "gridmeter-proc-"));
+});
+afterEach(() => rmSync(proc, { recursive: true }));
+
+const process = (pid: number, cgroup: string) => {
+  mkdirSync(join(proc, String(pid)), { recursive: true });
+  writeFileSync(join(proc, String(pid), "cgroup"), cgroup);
+};
+const end = (pid: number) => rmSync(join(proc, String(pid)), { recursive: true });
+const v2 = (id: string) => `0::/system.slice/docker-${id}.scope\n`;
+const host = () => {
+  process(2, "0::/\n");
+  writeFileSync(join(proc, "2", "comm"), "kthreadd\n");
+};
+const find = async (of: ContainerProcesses, ...ids: readonly string[]) => {
+  const found = await of.find(ids, 60);
+  return "kind" in found ? found.kind : Object.fromEntries(found);
+};
+
+describe("a process of each container", () => {
+  test.each([
+    ["cgroup v2, systemd", v2(A)],
+    ["cgroup v2, seen from a container", `0::/../docker-${A}.scope\n`],
+    ["cgroup v1", `12:pids:/docker/${A}\n11:memory:/docker/${A}\n1:name=systemd:/docker/${A}\n`],
+    ["cgroup v1, of the kubelet", `3:cpu,cpuacct:/kubepods/burstable/pod7/${A}\n0::/system.slice/docker.service\n`],
+  ])("is found by %s, and by an id of 12 digits too", async (_, text) => {
+    process(1, "0::/init.scope\n");
+    process(500, text);
+    expect(await find(new ContainerProcesses(proc), A, B)).toEqual({ [A]: 500 });
+    expect(await find(new ContainerProcesses(proc), A.slice(0, 12))).toEqual({ [A.slice(0, 12)]: 500 });
+  });
+
+  test("is its first one, and its own rather than that of a container within it", async () => {
+    process(90, `1:cpu:/docker/${A}/docker/${INNER}\n`);
+    process(200, `1:cpu:/docker/${A}\n`);
+    process(1000, `1:cpu:/docker/${A}\n`);
+    expect(await find(new ContainerProcesses(proc), A)).toEqual({ [A]: 200 });
+    expect(await find(new ContainerProcesses(proc), A, INNER)).toEqual({ [A]: 200, [INNER]: 90 });
+  });
+
+  test("is another one once that has ended, and never one that belongs to another container by now", async () => {
+    const processes = new ContainerProcesses(proc);
+    process(100, v2(A));
+    process(300, v2(A));
+    process(200, v2(B));
+    expect(await find(processes, A, B)).toEqual({ [A]: 100, [B]: 200 });
+    end(100);
+    expect(await find(processes, A, B)).toEqual({ [A]: 300, [B]: 200 });
+    process(300, v2(B));
+    expect(await find(processes, A, B)).toEqual({ [B]: 200 });
+    end(200);
+    end(300);
+    process(201, v2(A));
+    expect(await find(processes, A, B)).toEqual({ [A]: 201 });
+  });
+
+  test("that is nowhere is looked for now and then, and others at once", async () => {
+    const processes = new ContainerProcesses(proc);
+    process(100, v2(A));
+    expect(await find(processes, A, INNER)).toEqual({ [A]: 100 });
+    process(50, v2(INNER));
+    expect(await find(processes, A, INNER)).toEqual({ [A]: 100 });
+    process(200, v2(B));
+    expect(await find(processes, A, INNER, B)).toEqual({ [A]: 100, [INNER]: 50, [B]: 200 });
+    end(50);
+    expect(await find(processes, A, INNER)).toEqual({ [A]: 100 });
+    process(50, v2(INNER));
+    let runs = 0;
+    while (!Object.hasOwn(Object(await find(processes, A, INNER)), INNER)) expect((runs += 1)).toBeLessThan(12);
+    expect(runs).toBeGreaterThan(5);
+  });
+
+  test("may be none on the host, but elsewhere nothing is known", async () => {
+    process(1, "0::/\n");
+    expect(await find(new ContainerProcesses(proc), A)).toBe("parse_error");
+    expect(await find(new ContainerProcesses(join(proc, "nothing")), A)).toBe("parse_error");
+    expect(await find(new ContainerProcesses(proc))).toEqual({});
+    host();
+    expect(await find(new ContainerProcesses(proc), A)).toEqual({});
+  });
+
+  test("thousands of processes are looked at with few files open", async () => {
+    for (let pid = 1; pid <= 3000; pid += 1) process(pid, pid === 2999 ? v2(A) : "0::/user.slice\n");
+    expect(await find(new ContainerProcesses(proc), A)).toEqual({ [A]: 2999 });
+  });
+
+  test("is not waited for longer than there is time", async () => {
+    const processes = new ContainerProcesses(proc);
+    process(100, v2(A));
+    expect(await processes.find([A], 0)).toMatchObject({ kind: "timeout" });
+    await expect.poll(() => find(processes, A)).toEqual({ [A]: 100 });
+  });
+});
