@@ -52,7 +52,7 @@ export const META_METRICS = {
   gridmeter_probe_runs_total: counter("Runs by what they came to; all results are there from 0 on.", ["result"]),
   gridmeter_probe_rejected_rows_total: counter("Rows that were broken and left out."),
   gridmeter_probe_dropped_series_total: counter(
-    "Series left out: another had the same name and labels, or the name had another type.",
+    "Series left out, at each run: another had the same name and labels, the name had another type, a name of a metric or label was none, or the value was no finite number.",
   ),
   gridmeter_command_duration_seconds: histogram(
     "How long commands ran; those that timed out or failed are in it, and its buckets go beyond the longest timeout.",

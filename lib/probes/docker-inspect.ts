@@ -26,9 +26,14 @@ export const dockerInspectCommand = (id: string): Command => ({
   maxBytes: 4 * 1024 * 1024,
 });
 
+/** How docker, and podman, exit when there is no such container. */
+const GONE_CODES: readonly number[] = [1, 125];
+
 /** A container that went away between the list and now: an absence, and no failure. */
 const isGone = (output: Output): boolean =>
-  output.exitCode === 1 && dockerFailure(output) === "other" && /no such (?:object|container)/i.test(output.stderr);
+  GONE_CODES.includes(output.exitCode) &&
+  dockerFailure(output) === "other" &&
+  /no such (?:object|container)/i.test(output.stderr);
 
 /**
  * Reads docker inspect: an array of containers, or one as the daemon's API gives it. A container that no longer exists is

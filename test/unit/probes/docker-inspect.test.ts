@@ -93,6 +93,16 @@ describe("docker inspect", () => {
 
   it("takes a container that went away as an absence, and a daemon that did as a failure", () => {
     expect(parseDockerInspect(printed("[]\n", 1, "Error: No such object: abc\n"))).toEqual({ value: [], rejected: 0 });
+    for (const said of [
+      "Error: no such container abc\n",
+      'Error: inspecting object: no such object: "abc"\n',
+      'Error: no container with name or ID "abc" found: no such container\n',
+    ]) {
+      expect(parseDockerInspect(printed("[]\n", 125, said))).toEqual({ value: [], rejected: 0 });
+      expect(parseDockerInspect(printed("", 125, said))).toEqual({ value: [], rejected: 0 });
+    }
+    expect(() => parseDockerInspect(printed("[]\n", 125, "Error: cannot connect to Podman\n"))).toThrow(ParseError);
+    expect(() => parseDockerInspect(printed("[]\n", 2, "Error: No such object: abc\n"))).toThrow(ParseError);
     expect(() => parseDockerInspect(printed("[]\n", 1, DAEMON_DOWN))).toThrow("daemon_down");
     expect(() => parseDockerInspect(printed("{"))).toThrow(ParseError);
     expect(() => parseDockerInspect(printed(""))).toThrow(ParseError);
