@@ -1,59 +1,10 @@
 import { GridmeterError } from "../errors.ts";
 import { ask } from "./ask.ts";
+import { Column, Parts, Uids } from "./columns.ts";
 import type { Fact, Monitoring, Window } from "./ports.ts";
 import type { Tiling } from "./tiling.ts";
 
-/** The uids of a piece, each once: several facts are asked about the same pods, and a uid is longer than all of them. */
-export class Uids {
-  readonly #places = new Map<string, number>();
-
-  /** The place of a uid, from 0 on; a new one gets the next. */
-  place(uid: string): number {
-    const known = this.#places.get(uid);
-    if (known !== undefined) return known;
-    this.#places.set(uid, this.#places.size);
-    return this.#places.size - 1;
-  }
-
-  /** All of them, with their places. */
-  [Symbol.iterator](): Iterator<[uid: string, place: number]> {
-    return this.#places[Symbol.iterator]();
-  }
-}
-
-/** One number for each uid that has one, by its place. A month of jobs as objects would be ten times as large. */
-export class Column {
-  #values = new Float64Array(1024);
-  #filled = new Uint8Array(1024);
-  size = 0;
-
-  get(place: number): number | undefined {
-    return this.#filled[place] === 1 ? this.#values[place] : undefined;
-  }
-
-  set(place: number, value: number): void {
-    if (place >= this.#values.length) this.#grow(place + 1);
-    if (this.#filled[place] !== 1) this.size += 1;
-    this.#filled[place] = 1;
-    this.#values[place] = value;
-  }
-
-  /** The greater stays. NaN wins, so that it is seen. */
-  raise(place: number, value: number): void {
-    const held = this.get(place);
-    if (held === undefined || value > held || Number.isNaN(value)) this.set(place, value);
-  }
-
-  #grow(atLeast: number): void {
-    const length = Math.max(atLeast, 2 * this.#values.length);
-    const values = new Float64Array(length);
-    const filled = new Uint8Array(length);
-    values.set(this.#values);
-    filled.set(this.#filled);
-    this.#values = values;
-    this.#filled = filled;
-  }
-}
+export { Column, Uids } from "./columns.ts";
 
 /**
  * A fact of which every pod has one number: latest end and start, whether it has finished, or the request in force at the
@@ -129,31 +80,36 @@ export async function askVos(
   return vos;
 }
 
-/** A fact of which a pod has several parts: the greatest of each part, added up by uid. Throws `sample_invalid`. */
+/**
+ * A fact of which a pod has several parts: the greatest of each part, added up. It has no value for pods of which there is
+ * no part. Throws `sample_invalid`.
+ */
+export async function askSums(
+  monitoring: Monitoring,
+  fact: Extract<Fact, "cpu" | "memoryUsed">,
+  window: Window,
+  uids: Uids,
+  tiling?: Tiling,
+): Promise<Column> {
+  const parts = new Parts();
+  await ask(monitoring, fact, window, ({ uid, value, part = "" }) => parts.raise(uids.place(uid), part, value), tiling);
+  const sums = parts.sums();
+  refuseInfinite(fact, sums, uids);
+  return sums;
+}
+
+/** The same by uid, for those who need nothing else of the pods. */
 export async function askParts(
   monitoring: Monitoring,
   fact: Extract<Fact, "cpu" | "memoryUsed">,
   window: Window,
   tiling?: Tiling,
 ): Promise<ReadonlyMap<string, number>> {
-  const parts = new Map<string, { readonly uid: string; readonly value: number }>();
-  await ask(
-    monitoring,
-    fact,
-    window,
-    ({ uid, value, part = "" }) => {
-      const key = `${uid} ${part}`;
-      const held = parts.get(key);
-      if (held === undefined || value > held.value || Number.isNaN(value)) parts.set(key, { uid, value });
-    },
-    tiling,
-  );
-  const sums = new Map<string, number>();
-  for (const { uid, value } of parts.values()) {
-    if (!Number.isFinite(value)) throw notFinite(fact, uid, value);
-    sums.set(uid, (sums.get(uid) ?? 0) + value);
-  }
-  return sums;
+  const uids = new Uids();
+  const sums = await askSums(monitoring, fact, window, uids, tiling);
+  const byUid = new Map<string, number>();
+  for (const [uid, place] of uids) byUid.set(uid, sums.get(place) ?? 0);
+  return byUid;
 }
 
 function keepGreatest(into: Map<string, string>, uid: string, text: string): void {
