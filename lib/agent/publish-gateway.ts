@@ -1,6 +1,9 @@
 import { errorText, GridmeterError } from "../errors.ts";
-import { type Connections, PushgatewayError, deleteGroup, keepConnections, push } from "../pushgateway/gateway.ts";
-import type { GatewayOptions } from "../pushgateway/gateway.ts";
+import { keepConnections } from "../pushgateway/connections.ts";
+import type { Connections } from "../pushgateway/connections.ts";
+import type { GatewayOptions } from "../pushgateway/exchange.ts";
+import { PushgatewayError } from "../pushgateway/failure.ts";
+import { deleteGroup, push } from "../pushgateway/gateway.ts";
 import { listGroups } from "../pushgateway/groups.ts";
 import type { Grouping } from "../pushgateway/grouping.ts";
 import type { PushResult } from "./meta-catalogue.ts";

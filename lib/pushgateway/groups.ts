@@ -1,11 +1,12 @@
 import { z } from "zod";
-import { PushgatewayError, nameOf } from "./gateway.ts";
-import type { GatewayOptions } from "./gateway.ts";
+import { nameOf } from "./address.ts";
+import { exchange } from "./exchange.ts";
+import type { GatewayOptions } from "./exchange.ts";
+import { PushgatewayError } from "./failure.ts";
 import { GroupScanner, NoList } from "./group-scanner.ts";
 import type { GroupMembers } from "./group-scanner.ts";
 import { groupPath } from "./grouping.ts";
 import type { Grouping } from "./grouping.ts";
-import { readAnswer } from "./read-answer.ts";
 
 /** A group of the gateway. `pushedAt`: last push that the gateway took, epoch seconds; 0 if it never took one. */
 export type Group = { readonly grouping: Grouping; readonly pushedAt: number };
@@ -14,6 +15,8 @@ const PATH = "/api/v1/metrics";
 /** Characters of an answer that is no list that are quoted. */
 const QUOTED = 100;
 const LOST = "Its groups were not read, and none was deleted";
+/** A gateway needs seconds to write a list of hundreds of megabytes, before it sends the first byte of it. */
+const LIST = { method: "GET", path: PATH, usualDeadlineMs: 300_000, lost: LOST } as const;
 
 const labelSet = z.record(z.string(), z.string());
 const pushTime = z.object({
@@ -40,7 +43,7 @@ export async function listGroups(
   });
   let start = "";
   try {
-    await readAnswer(url, PATH, options, LOST, (chunk) => {
+    await exchange(url, LIST, options, (chunk) => {
       if (start.length < QUOTED) start += chunk.toString("utf8", 0, QUOTED);
       scanner.write(chunk);
     });

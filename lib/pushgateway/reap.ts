@@ -1,6 +1,6 @@
 import { GridmeterError, errorText } from "../errors.ts";
 import { deleteGroup } from "./gateway.ts";
-import type { GatewayOptions } from "./gateway.ts";
+import type { GatewayOptions } from "./exchange.ts";
 import { listGroups } from "./groups.ts";
 import type { Group } from "./groups.ts";
 import type { Grouping } from "./grouping.ts";

@@ -1,7 +1,7 @@
 import { authorizationOf } from "../agent/publish-credentials.ts";
 import type { Credentials } from "../agent/publish-credentials.ts";
 import type { AgentGateway } from "../config/agent.ts";
-import type { GatewayOptions } from "../pushgateway/gateway.ts";
+import type { GatewayOptions } from "../pushgateway/exchange.ts";
 
 /** What gives the Authorization header for the configured Pushgateway, anew each time. */
 export function authorization({ username, passwordFile, bearerTokenFile }: AgentGateway) {

@@ -1,4 +1,4 @@
-import type { GatewayOptions } from "../pushgateway/gateway.ts";
+import type { GatewayOptions } from "../pushgateway/exchange.ts";
 import { fileOf, parameterText } from "./lambda-parameters.ts";
 import { variable } from "./lambda-parts.ts";
 import type { Parts } from "./lambda-parts.ts";
