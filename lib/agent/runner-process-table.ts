@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { isErrno } from "../store/fs-error.ts";
 
 /** A process as /proc/PID/stat shows it. */
 export type ProcessEntry = {
@@ -31,29 +32,43 @@ export function parseStat(text: string): ProcessEntry | undefined {
   return { pid, parent: Number(parent), group: Number(group), start, alive: state !== "Z" && state !== "X", kernel };
 }
 
+/** Whether a file could not be read for want of file descriptors, which says nothing about what is in it. */
+export const isStarved = (thrown: unknown): boolean => isErrno(thrown, "EMFILE", "ENFILE");
+
 /**
  * The process of that number now; undefined if there is none, or no /proc. Read synchronously: the kernel answers it from
- * memory and, unlike cmdline or environ, without a lock that a stuck process may hold.
+ * memory and, unlike cmdline or environ, without a lock that a stuck process may hold. Throws for want of file descriptors.
  */
 export function readProcess(pid: number): ProcessEntry | undefined {
   try {
     return parseStat(readFileSync(`/proc/${pid}/stat`, "utf8"));
-  } catch {
+  } catch (thrown) {
+    if (isStarved(thrown)) throw thrown;
     return undefined;
   }
 }
 
-/** Whether this very process still runs. */
+/** Whether this very process still runs. While that cannot be told it counts as running. */
 export function isAlive(entry: ProcessEntry): boolean {
-  const now = readProcess(entry.pid);
-  return now !== undefined && now.start === entry.start && now.alive;
+  try {
+    const now = readProcess(entry.pid);
+    return now !== undefined && now.start === entry.start && now.alive;
+  } catch {
+    return true;
+  }
 }
 
 const AT_ONCE = 64;
 
-/** All living processes that started at `start` (ticks) or later. In small steps: a node has thousands, and a scrape waits. */
+/**
+ * All living processes that started at `start` (ticks) or later. In small steps: a node has thousands, and a scrape waits. Rejects
+ * for want of file descriptors.
+ */
 export async function processesSince(start: number): Promise<ProcessEntry[]> {
-  const names = await readdir("/proc").catch((): string[] => []);
+  const names = await readdir("/proc").catch((thrown: unknown): string[] => {
+    if (isStarved(thrown)) throw thrown;
+    return [];
+  });
   const pids = names.map(Number).filter((pid) => Number.isSafeInteger(pid));
   const entries: ProcessEntry[] = [];
   for (let from = 0; from < pids.length; from += AT_ONCE) {

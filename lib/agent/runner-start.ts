@@ -4,6 +4,7 @@ import type { Readable } from "node:stream";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { errorText } from "../errors.ts";
 import { isErrno } from "../store/fs-error.ts";
+import { lackOfDescriptors } from "./runner-descriptors.ts";
 import { locateExecutable } from "./runner-executable.ts";
 import type { Unstartable } from "./runner-executable.ts";
 import type { Command } from "./types.ts";
@@ -31,6 +32,8 @@ export async function startCommand(
   await ownTurn();
   if (!stillWanted()) return undefined;
   if (located.kind !== "found") return located;
+  const lack = lackOfDescriptors();
+  if (lack !== undefined) return refused(located.path, lack);
   try {
     const child = spawn(located.path, rest, {
       argv0: name,

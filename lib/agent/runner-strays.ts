@@ -1,7 +1,7 @@
 import { open } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { RUN_VARIABLE } from "./runner-environment.ts";
-import { isAlive, processesSince } from "./runner-process-table.ts";
+import { isAlive, isStarved, processesSince } from "./runner-process-table.ts";
 import type { ProcessEntry } from "./runner-process-table.ts";
 import type { Tree } from "./runner-tree.ts";
 
@@ -13,6 +13,8 @@ const READ_LIMIT = 500;
 const HANGING_READS = 2;
 /** A process in the middle of an exec has no environment for a moment: it is read again after these pauses, milliseconds. */
 const EXEC_PAUSES = [0, 20, 80, 200];
+/** Without file descriptors nothing can be seen, and nobody be called gone: it is looked again after this pause, milliseconds. */
+const STARVED_PAUSE = 250;
 
 type Request = { readonly tree: Tree; readonly answer: (strays: readonly ProcessEntry[]) => void };
 
@@ -50,9 +52,14 @@ async function look(): Promise<void> {
     const requests = waiting;
     waiting = [];
     const starts = requests.flatMap(({ tree }) => tree.start ?? []);
-    const entries = starts.length === 0 ? [] : await processesSince(Math.min(...starts));
-    const marks = await readMarks(entries);
-    for (const { tree, answer } of requests) answer(straysOf(tree, entries, marks));
+    try {
+      const entries = starts.length === 0 ? [] : await processesSince(Math.min(...starts));
+      const marks = await readMarks(entries);
+      for (const { tree, answer } of requests) answer(straysOf(tree, entries, marks));
+    } catch {
+      waiting.push(...requests);
+      await sleep(STARVED_PAUSE, undefined, { ref: false });
+    }
   }
   looking = false;
 }
@@ -126,16 +133,21 @@ async function readProcFile(path: string): Promise<string> {
   }
 }
 
-/** Undefined if it cannot be read; empty during an exec, and for a process that has none. */
+/** Undefined if it cannot be read; empty during an exec, and for a process that has none. Rejects for want of file descriptors. */
 async function readEnvironment(pid: number): Promise<string | undefined> {
   if (hangingReads >= HANGING_READS) return undefined;
   hangingReads++;
   const read = readProcFile(`/proc/${pid}/environ`)
-    .catch(() => undefined) // it ended meanwhile, or belongs to another user
+    .catch((thrown: unknown) => {
+      if (isStarved(thrown)) throw thrown;
+      return undefined; // it ended meanwhile, or belongs to another user
+    })
     .finally(() => hangingReads--);
   const limit = new AbortController();
   const late = sleep(READ_LIMIT, undefined, { signal: limit.signal, ref: false }).catch(() => undefined);
-  const text = await Promise.race([read, late]);
-  limit.abort();
-  return text;
+  try {
+    return await Promise.race([read, late]);
+  } finally {
+    limit.abort();
+  }
 }

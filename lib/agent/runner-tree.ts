@@ -13,15 +13,28 @@ export class Tree {
   /** the value of GRIDMETER_RUN in the environment of all its processes */
   readonly mark: string;
   readonly pid: number;
-  /** ticks from boot to the start of the child; undefined without /proc */
-  readonly start: number | undefined;
+  #start: number | undefined;
   #reapedAt: number | undefined;
 
   constructor(mark: string, pid: number) {
     this.mark = mark;
     this.pid = pid;
-    // The child cannot have been reaped yet: that happens in the event loop, and this is called in the turn of the spawn.
-    this.start = readProcess(pid)?.start;
+    this.#readStart();
+  }
+
+  /** Ticks from boot to the start of the child; undefined without /proc. */
+  get start(): number | undefined {
+    if (this.#start === undefined) this.#readStart();
+    return this.#start;
+  }
+
+  /** Only while the child cannot have been reaped: that happens in the event loop, where `reaped` is told at once. */
+  #readStart(): void {
+    try {
+      if (!this.isReaped) this.#start = readProcess(this.pid)?.start;
+    } catch {
+      // No file descriptors are left: it is read when it is asked for.
+    }
   }
 
   /** To be called in the child's `exit` event: from then on its number is not ours for good. */
@@ -51,7 +64,11 @@ export class Tree {
 
 /** Signals one process outside the group, if it still is the one that was seen. */
 export function signalProcess(entry: ProcessEntry, signal: "SIGTERM" | "SIGKILL"): void {
-  if (readProcess(entry.pid)?.start === entry.start) sent(entry.pid, signal);
+  try {
+    if (readProcess(entry.pid)?.start === entry.start) sent(entry.pid, signal);
+  } catch {
+    // Nobody knows whose number it is now. It is asked again, as it counts as alive.
+  }
 }
 
 /** False if there is nobody to take it. One that may not be signalled (it became another user: sudo) counts as there. */

@@ -1,5 +1,6 @@
 import { access } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
+import { lackOfDescriptors } from "../agent/runner-descriptors.ts";
 import { commandEnvironment } from "../agent/runner-environment.ts";
 import { locateExecutable } from "../agent/runner-executable.ts";
 
@@ -12,7 +13,8 @@ export const missingTool = (names: readonly string[]): Promise<string | undefine
     const { PATH } = commandEnvironment("none", process.env);
     for (const name of names) {
       const located = await locateExecutable(name, PATH);
-      if (located.kind !== "found") return located.detail;
+      // Without file descriptors nobody can tell: the probe's own run will.
+      if (located.kind !== "found") return lackOfDescriptors() === undefined ? located.detail : undefined;
     }
     return undefined;
   });

@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import pLimit from "p-limit";
+import { isErrno } from "../store/fs-error.ts";
 
 /** Where a process runs. `ids` are the containers around it, the outermost first: docker may run in a container itself. */
 export type CgroupOwner =
@@ -41,12 +42,16 @@ export const parseCgroup = (text: string): CgroupOwner => {
     : { kind: "unknown" };
 };
 
-/** Reads where a process runs. A process that is gone is no error: nobody knows then. */
+/**
+ * Reads where a process runs. A process that is gone, or may not be looked at, is no error: nobody knows then. Whatever else keeps
+ * it from being read (no file descriptors left) is thrown: a process of which nothing was read is not one of which nobody knows.
+ */
 export const readCgroup = async (pid: number, proc = "/proc"): Promise<CgroupOwner> => {
   try {
     return parseCgroup(await readFile(`${proc}/${pid}/cgroup`, "utf8"));
-  } catch {
-    return { kind: "unknown" };
+  } catch (thrown) {
+    if (isErrno(thrown, "ENOENT", "ESRCH", "EACCES", "EPERM")) return { kind: "unknown" };
+    throw thrown;
   }
 };
 

@@ -1,4 +1,5 @@
 import { readFile, readdir } from "node:fs/promises";
+import { orIfMissing } from "../../store/fs-error.ts";
 import { readCgroups, type CgroupOwner } from "../cgroup.ts";
 import { shortId } from "../container.ts";
 import { PatientReader } from "./patient-reader.ts";
@@ -29,7 +30,7 @@ export class ContainerProcesses {
 
   /**
    * A process id by container id; containers without a process have ended. A failure if they could not be looked for in time,
-   * or if this is not where the containers' processes are.
+   * or if this is not where the containers' processes are. Rejects if they cannot be looked at (no file descriptors left).
    */
   async find(ids: readonly string[], secondsLeft: number): Promise<Found | Failure> {
     const found = await this.#files.read(() => this.#find(ids), Math.min(PATIENCE, secondsLeft));
@@ -65,7 +66,7 @@ export class ContainerProcesses {
   }
 
   async #lookAtAll(ids: readonly string[]): Promise<Found> {
-    const names = await readdir(this.#proc).catch(() => []);
+    const names = await orIfMissing(readdir(this.#proc), []);
     const pids = names
       .filter((name) => /^\d{1,10}$/.test(name))
       .map(Number)
@@ -85,7 +86,7 @@ export class ContainerProcesses {
 
   /** Whether the kernel's own threads are there, which only the host has. */
   async #isHost(): Promise<boolean> {
-    const name = await readFile(`${this.#proc}/2/comm`, "utf8").catch(() => "");
+    const name = await orIfMissing(readFile(`${this.#proc}/2/comm`, "utf8"), "");
     return name.trim() === "kthreadd";
   }
 }

@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { orIfMissing } from "../../store/fs-error.ts";
 import { missingTool } from "../availability.ts";
 import { defaultInterface, iftopMetrics, parseIftop } from "../iftop.ts";
 import { PROBE_DEFAULTS } from "./defaults.ts";
@@ -11,15 +12,12 @@ import type { ProbeSettings } from "./settings.ts";
 const DEFAULTS = PROBE_DEFAULTS.iftop;
 const NO_INTERFACE = "no network interface is configured, and none has the default route";
 
-/** Routes change while the agent runs, so that this is asked at each run. */
+/** Routes change while the agent runs, so that this is asked at each run. Rejects if they cannot be read although they are there. */
 const interfaceOf = async (settings: ProbeSettings): Promise<string | undefined> => {
   const { proc = DEFAULTS.options.proc } = settings;
   if (settings.interface !== undefined) return settings.interface;
-  try {
-    return defaultInterface(await readFile(`${proc}/net/route`, "utf8"));
-  } catch {
-    return undefined;
-  }
+  const routes = await orIfMissing(readFile(`${proc}/net/route`, "utf8"), undefined);
+  return routes === undefined ? undefined : defaultInterface(routes);
 };
 
 /** iftop needs no docker: what the interface carries is known without the containers. */
@@ -40,7 +38,8 @@ export const iftop: ProbeKind = {
       metrics: iftopMetrics,
       readings: (traffic) => Promise.resolve({ traffic }),
       unavailable: async () =>
-        (await missingTool([command[0]])) ?? ((await argv()) === undefined ? NO_INTERFACE : undefined),
+        (await missingTool([command[0]])) ??
+        ((await argv().catch(() => command)) === undefined ? NO_INTERFACE : undefined),
     });
   },
   parseSaved: (output) => {

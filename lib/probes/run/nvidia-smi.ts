@@ -21,7 +21,7 @@ export const nvidiaSmi: ProbeKind = {
       metrics: (log) => [...nvidiaSmiMetrics(log), ...expectedMetrics(settings)],
       readings: async (log, secondsLeft) => {
         const pids = log.gpus.flatMap(({ processes }) => (processes ?? []).map(({ pid }) => pid));
-        const owners = await reader.read(pids, secondsLeft);
+        const owners = await reader.read(pids, secondsLeft).catch(() => undefined);
         return owners === undefined ? {} : { nvidia: { log, owners } };
       },
       unavailable: () => gpusUnavailable(command[0], "NVIDIA driver", NVIDIA_SMI_DEVICES, settings),

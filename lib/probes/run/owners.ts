@@ -14,7 +14,10 @@ export class OwnerReader {
     this.#proc = proc;
   }
 
-  /** The owners by process id, or undefined if they could not be read within so many seconds, or at most one. */
+  /**
+   * The owners by process id, or undefined if they could not be read within so many seconds, or at most one. Rejects if they cannot
+   * be read at all.
+   */
   async read(pids: readonly number[], secondsLeft: number): Promise<ReadonlyMap<number, CgroupOwner> | undefined> {
     if (pids.length === 0) return new Map();
     return this.#files.read(() => readCgroups(pids, this.#proc), Math.min(PATIENCE, secondsLeft));

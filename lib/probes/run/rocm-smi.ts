@@ -21,7 +21,7 @@ export const rocmSmi: ProbeKind = {
       metrics: (report) => [...rocmSmiMetrics(report), ...expectedMetrics(settings)],
       readings: async (report, secondsLeft) => {
         const pids = (report.processes ?? []).map(({ pid }) => pid);
-        const owners = await reader.read(pids, secondsLeft);
+        const owners = await reader.read(pids, secondsLeft).catch(() => undefined);
         return owners === undefined ? {} : { amd: { report, owners } };
       },
       unavailable: () => gpusUnavailable(command[0], "AMD compute driver", ROCM_SMI_DEVICES, settings),
