@@ -1,5 +1,6 @@
 import { Command, Option } from "@commander-js/extra-typings";
 import { report, several } from "./commands/options.ts";
+import { saveMemory } from "./little-memory.ts";
 
 declare const __GRIDMETER_VERSION__: string | undefined;
 
@@ -143,7 +144,10 @@ program
   )
   .option("--openpai-names", "job-exporter's metric names beside our own")
   .option("--once", "run each probe once and push; without a Pushgateway print the metrics on stdout")
-  .action((options) => run(async () => (await import("./commands/agent.ts")).agent(options, version), false));
+  .action((options) => {
+    saveMemory();
+    return run(async () => (await import("./commands/agent.ts")).agent(options, version), false);
+  });
 
 program
   .command("probe")
