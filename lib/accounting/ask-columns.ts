@@ -1,7 +1,7 @@
 import { GridmeterError } from "../errors.ts";
 import { ask } from "./ask.ts";
 import { Column, Parts, Uids } from "./columns.ts";
-import type { Fact, Monitoring, Window } from "./ports.ts";
+import type { Fact, Monitoring, Row, Window } from "./ports.ts";
 import type { Tiling } from "./tiling.ts";
 
 export { Column, Uids } from "./columns.ts";
@@ -13,25 +13,49 @@ export { Column, Uids } from "./columns.ts";
  */
 export async function askColumn(
   monitoring: Monitoring,
-  fact: Extract<Fact, "end" | "start" | "finished" | "cores" | "memoryRequest">,
+  fact: "end" | "start" | "finished" | "cores" | "memoryRequest",
   window: Window,
   uids: Uids,
   tiling?: Tiling,
 ): Promise<Column> {
   const column = new Column();
-  const latest = fact === "cores" || fact === "memoryRequest";
+  const raised = fact === "end" || fact === "start" || fact === "finished";
   await ask(
     monitoring,
     fact,
     window,
     ({ uid, value }) => {
-      if (latest) column.set(uids.place(uid), value);
-      else column.raise(uids.place(uid), value);
+      if (raised) column.raise(uids.place(uid), value);
+      else column.set(uids.place(uid), value);
     },
     tiling,
   );
   refuseInfinite(fact, column, uids);
   return column;
+}
+
+/** More pods than this are not asked for one by one, but all there are. */
+const MOST_NAMED = 2000;
+
+/**
+ * Requests of pods that have none on a node. Every pod that ran has one there if it requests anything, unless the monitoring
+ * drops the label: so this is rarely asked of many, while series from before scheduling there are of nearly all.
+ */
+export async function askUnscheduled(
+  monitoring: Monitoring,
+  fact: "unscheduledCores" | "unscheduledMemoryRequest",
+  window: Window,
+  lacking: readonly string[],
+  tiling?: Tiling,
+): Promise<ReadonlyMap<string, number>> {
+  const found = new Map<string, number>();
+  if (lacking.length === 0) return found;
+  const wanted = new Set(lacking);
+  const named = lacking.length > MOST_NAMED ? undefined : lacking;
+  const take = ({ uid, value }: Row): void => void (wanted.has(uid) && found.set(uid, value));
+  await ask(monitoring, fact, window, take, tiling, named);
+  for (const [uid, value] of found) if (!Number.isFinite(value)) throw notFinite(fact, uid, value);
+  return found;
 }
 
 /** Latest ends and the names of the pods. Throws as `askColumn`. */

@@ -31,6 +31,7 @@ function tileAt(from: number, shard: number, to: number, size: Size): Tile {
  * @param take gets all rows, some more than once (of overlapping edges, of several tiles, of a try that failed halfway), and
  * merges them so that neither this nor the tiles matter: latest end and start, latest request
  * @param tiling what the server is known to answer; it learns
+ * @param uids the pods asked for, where it is few; there may come rows of others
  * @throws whatever the monitoring throws; `prometheus_too_large` or `prometheus_unavailable`, with the question, once even
  * the smallest tile is refused or too many were needed
  */
@@ -40,6 +41,7 @@ export async function ask(
   window: Window,
   take: (row: Row) => void,
   tiling: Tiling = new Tiling(),
+  uids?: readonly string[],
 ): Promise<void> {
   const most = MOST_QUERIES.besides + Math.ceil((window.to - window.from) / HOUR) * MOST_QUERIES.anHour;
   let { from } = window;
@@ -52,7 +54,7 @@ export async function ask(
     const tile = tileAt(from, shard, window.to, Math.min(once, tiling.most(fact)));
     const prefixes = tile.shards === SHARDS ? undefined : prefixesOf(shard, tile.shards);
     try {
-      await monitoring.facts(fact, tile.window, take, prefixes);
+      await monitoring.facts(fact, tile.window, take, prefixes === undefined ? uids && { uids } : { prefixes });
     } catch (thrown) {
       if (!isRefusal(thrown)) throw thrown;
       inARow += 1;

@@ -1,5 +1,5 @@
 import type { Observation } from "./observation.ts";
-import { askCpu, askMemory, askPods } from "./pods.ts";
+import { askCpu, askMemoryRequests, askMemoryUsed, askPods } from "./pods.ts";
 import type { FinishedPod, Unfinished } from "./pods.ts";
 import type { Monitoring, Window } from "./ports.ts";
 import { isIndividual } from "./records.ts";
@@ -52,7 +52,8 @@ export async function countPiece(
   const all = tally(finished, from, last);
   // A restarted container's counter ends long before its pod, so what was measured is asked from the earliest start on.
   const measured = { from: Math.min(from, all.earliest), to };
-  const details = all.mine === 0 ? noDetails(tenant) : await askDetails(tenant, monitoring, measured, tiling);
+  const mine = { [Symbol.iterator]: () => endingIn(finished, from, last) };
+  const details = all.mine === 0 ? noDetails(tenant) : await askDetails(tenant, monitoring, measured, mine, tiling);
   return {
     to,
     unfinished,
@@ -75,13 +76,19 @@ function tally(
   let pods = 0;
   let mine = 0;
   let earliest = Infinity;
-  for (const { start, end } of finished) {
+  for (const pod of finished) {
     pods += 1;
-    if (end < from || end >= to) continue;
+    if (!endsIn(pod, from, to)) continue;
     mine += 1;
-    earliest = Math.min(earliest, start ?? end);
+    earliest = Math.min(earliest, pod.start ?? pod.end);
   }
   return { pods, mine, earliest };
+}
+
+const endsIn = ({ end }: FinishedPod, from: number, to: number): boolean => end >= from && end < to;
+
+function* endingIn(finished: Iterable<FinishedPod>, from: number, to: number): Generator<FinishedPod> {
+  for (const pod of finished) if (endsIn(pod, from, to)) yield pod;
 }
 
 function noDetails(tenant: Tenant): Details {
@@ -93,12 +100,18 @@ function noDetails(tenant: Tenant): Details {
 }
 
 /** Asks only what the model and the format need. */
-async function askDetails(tenant: Tenant, monitoring: Monitoring, window: Window, tiling: Tiling): Promise<Details> {
+async function askDetails(
+  tenant: Tenant,
+  monitoring: Monitoring,
+  window: Window,
+  pods: Iterable<FinishedPod>,
+  tiling: Tiling,
+): Promise<Details> {
   const none = noDetails(tenant);
   const [cpu, memoryRequest, memoryUsed] = await Promise.all([
     none.cpu === undefined ? undefined : askCpu(monitoring, window.from, window.to, tiling),
-    none.memoryRequest === undefined ? undefined : askMemory(monitoring, "memoryRequest", window, tiling),
-    none.memoryUsed === undefined ? undefined : askMemory(monitoring, "memoryUsed", window, tiling),
+    none.memoryRequest === undefined ? undefined : askMemoryRequests(monitoring, window, pods, tiling),
+    none.memoryUsed === undefined ? undefined : askMemoryUsed(monitoring, window, tiling),
   ]);
   return {
     ...(cpu === undefined ? {} : { cpu }),

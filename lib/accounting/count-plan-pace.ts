@@ -10,8 +10,8 @@ export type Pace = {
 /** A piece that was counted: its days, how long it took (seconds, if there is a clock), and how many pods came. */
 export type Paced = { readonly days: number; readonly seconds: number | undefined; readonly pods: number };
 
-/** Pods of a piece at most: memory holds their figures while the piece is counted. */
-const MOST_PODS = 150_000;
+/** Pods of a piece at most: memory holds their figures, some 130 bytes each, while the piece is counted. */
+const MOST_PODS = 400_000;
 const MOST_DAYS = 32;
 /** A size must be so much dearer before it is given up: what else the server does is measured with it. */
 const CLEARLY = 1.25;
@@ -19,7 +19,8 @@ const CLEARLY = 1.25;
 /** A piece of this share of the days that were wanted tells of that size. */
 const ENOUGH = 0.75;
 
-export const FIRST_PACE: Pace = { days: 16, settled: false };
+/** A month: in halves it costs a server some more, since each looks ahead, and memory holds both. */
+export const FIRST_PACE: Pace = { days: MOST_DAYS, settled: false };
 /** Where a run may be stopped between pieces and go on later, little must be lost, and the first piece must get done. */
 export const STOPPABLE_PACE: Pace = { days: 4, settled: false };
 

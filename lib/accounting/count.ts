@@ -1,8 +1,9 @@
-import { GridmeterError, errorText } from "../errors.ts";
 import { countPiece, isEmpty, isWithoutVo } from "./count-piece.ts";
 import { firstPiece, lookAhead, planMonth, watchWindow } from "./count-plan.ts";
 import type { MonthPlan, PlanOptions } from "./count-plan.ts";
 import { FIRST_PACE, STOPPABLE_PACE, paceAfter } from "./count-plan-pace.ts";
+import { countedMonth, gapSeconds } from "./counted-month.ts";
+import type { CountedMonth, OpenMonth } from "./counted-month.ts";
 import type { Ledger } from "./ledger.ts";
 import { observe } from "./observation.ts";
 import type { Observation } from "./observation.ts";
@@ -12,29 +13,10 @@ import type { Held, Scratch } from "./scratch.ts";
 import { checkNamespace, checkVoLabel } from "./sanity.ts";
 import type { Tenant } from "./tenant.ts";
 import { Tiling } from "./tiling.ts";
-import type { DayOfJobs, DayUsage, Job } from "./usage.ts";
+import type { DayOfJobs } from "./usage.ts";
 
-/** Pieces in flight at once per tenant; memory depends on the largest pieces, not on the month. */
-const PIECES_AT_ONCE = 2;
 /** How far past the last day evidence is first looked for, days. */
 const WATCH_DAYS = 10;
-/** A month this young without any sign of monitoring is not yet judged, seconds. */
-const TOO_YOUNG = 3600;
-
-/** One tenant's month, counted. `error` set: it must not be published, though its settled days are in the ledger. */
-export type CountedMonth = {
-  readonly tenant: Tenant;
-  readonly period: Period;
-  readonly days: readonly DayUsage[];
-  /** days after which nothing changes; only their individual records may be published */
-  readonly settled: ReadonlySet<string>;
-  /** the single jobs of the days asked for in this run, individual formats only */
-  readonly jobs: ReadonlyMap<string, readonly Job[]>;
-  readonly warnings: readonly string[];
-  /** nothing to say yet: the month is minutes old, or lies before ACCOUNTING_SINCE */
-  readonly empty: boolean;
-  readonly error?: unknown;
-};
 
 export type TenantCount = {
   readonly months: readonly CountedMonth[];
@@ -57,16 +39,6 @@ export type CountOptions = PlanOptions & {
 };
 
 const NOTHING_OPEN: { to: number; notFinished: ReadonlyMap<string, number> } = { to: 0, notFinished: new Map() };
-
-const gapSeconds = (usage: DayUsage): number => usage.gaps.reduce((sum, gap) => sum + gap.to - gap.from, 0);
-
-/** What the pieces of a month have brought so far. */
-type Open = {
-  readonly plan: MonthPlan;
-  readonly observed: ReadonlyMap<string, Observation>;
-  readonly fresh: Map<string, DayOfJobs & { readonly settled?: boolean }>;
-  error?: unknown;
-};
 
 /**
  * Counts one tenant's months: takes settled days from the ledger, asks Prometheus for the others, stores what is now
@@ -102,7 +74,7 @@ export async function countTenant(
     }
   } catch (error) {
     const failed = plans.map((plan) =>
-      counted(
+      countedMonth(
         tenant,
         {
           plan,
@@ -117,7 +89,7 @@ export async function countTenant(
     return { months: failed, notFinished: new Map(), noEnd, asked: { days: 0, pieces: 0 }, interrupted: false };
   }
   const window = watched;
-  const open = plans.map((plan): Open => {
+  const open = plans.map((plan): OpenMonth => {
     const observed = window === undefined ? [] : observe(missing(plan), seen, window, tenant.settle, now);
     const before = held.get(plan.period.month)?.days;
     const asFar = (each: Observation): Observation => ({
@@ -143,7 +115,7 @@ export async function countTenant(
   const days = wanted.reduce((sum, each) => sum + each.days.length, 0);
   const asked = { days: 0, pieces: 0 };
   let pace = options.stop === undefined ? FIRST_PACE : STOPPABLE_PACE;
-  const nextPiece = (): { month: Open; days: readonly [string, ...string[]] } | undefined => {
+  const nextPiece = (): { month: OpenMonth; days: readonly [string, ...string[]] } | undefined => {
     for (const each of wanted) {
       const piece = each.month.error === undefined ? firstPiece(each.days, pace.days) : undefined;
       if (piece === undefined) continue;
@@ -156,48 +128,46 @@ export async function countTenant(
   let interrupted = false;
   const tiling = new Tiling();
   options.progress?.(0, days);
-  const countPieces = async (): Promise<void> => {
-    for (let next = nextPiece(); next !== undefined; next = nextPiece()) {
-      const { month } = next;
-      // The first piece is always counted, so that every invocation gets further.
-      if (asked.pieces > 0 && options.stop?.() === true) {
-        interrupted = true;
-        return;
-      }
-      asked.pieces += 1;
-      asked.days += next.days.length;
-      const started = ports.monitoring.clock?.();
-      try {
-        const piece = await countPiece(tenant, ports.monitoring, next.days, month.observed, seen, tiling);
-        const seconds = started === undefined ? undefined : (ports.monitoring.clock?.() ?? started) - started;
-        pace = paceAfter(pace, { days: next.days.length, seconds, pods: piece.finished });
-        if (isEmpty(piece)) await namespaceKnown();
-        if (isWithoutVo(piece)) await voLabelKnown();
-        const taken: DayOfJobs[] = [];
-        for (const day of piece.days) taken.push(await settleDay(day, month, ports.ledger));
-        await options.scratch?.save(
-          tenant,
-          month.plan.period.month,
-          { ...piece, days: taken },
-          (day) => month.observed.get(day)?.settled === true,
-        );
-        // Only the piece that looks furthest knows which pods are still open; earlier ones may have finished since.
-        if (piece.to > latest.to) latest = { to: piece.to, notFinished: piece.unfinished.notFinished };
-        for (const uid of piece.unfinished.noEnd) noEnd.add(uid);
-      } catch (error) {
-        month.error ??= error;
-      }
-      done += next.days.length;
-      options.progress?.(done, days);
+  // One piece after the other: memory depends on the largest, not on the months.
+  for (let next = nextPiece(); next !== undefined; next = nextPiece()) {
+    const { month } = next;
+    // The first piece is always counted, so that every invocation gets further.
+    if (asked.pieces > 0 && options.stop?.() === true) {
+      interrupted = true;
+      break;
     }
-  };
-  await Promise.all(Array.from({ length: PIECES_AT_ONCE }, countPieces));
+    asked.pieces += 1;
+    asked.days += next.days.length;
+    const started = ports.monitoring.clock?.();
+    try {
+      const piece = await countPiece(tenant, ports.monitoring, next.days, month.observed, seen, tiling);
+      const seconds = started === undefined ? undefined : (ports.monitoring.clock?.() ?? started) - started;
+      pace = paceAfter(pace, { days: next.days.length, seconds, pods: piece.finished });
+      if (isEmpty(piece)) await namespaceKnown();
+      if (isWithoutVo(piece)) await voLabelKnown();
+      const taken: DayOfJobs[] = [];
+      for (const day of piece.days) taken.push(await settleDay(day, month, ports.ledger));
+      await options.scratch?.save(
+        tenant,
+        month.plan.period.month,
+        { ...piece, days: taken },
+        (day) => month.observed.get(day)?.settled === true,
+      );
+      // Only the piece that looks furthest knows which pods are still open; earlier ones may have finished since.
+      if (piece.to > latest.to) latest = { to: piece.to, notFinished: piece.unfinished.notFinished };
+      for (const uid of piece.unfinished.noEnd) noEnd.add(uid);
+    } catch (error) {
+      month.error ??= error;
+    }
+    done += next.days.length;
+    options.progress?.(done, days);
+  }
   for (const { plan, fresh, error } of open) {
     const whole = error === undefined && plan.days.every((day) => plan.known.has(day) || fresh.has(day));
     if (plan.recount === "due" && whole && !interrupted) await ports.ledger.markRecounted(plan.period.month, now);
   }
   return {
-    months: open.map((month) => counted(tenant, month, options, seen)),
+    months: open.map((month) => countedMonth(tenant, month, options, seen)),
     notFinished: latest.notFinished,
     noEnd,
     asked,
@@ -209,7 +179,7 @@ export async function countTenant(
  * Takes a fresh day over, and stores it if it is settled. Usage that was counted with a shorter sight than the ledger's
  * never replaces it; the single jobs, which the ledger does not have, are then those that are left.
  */
-async function settleDay(day: DayOfJobs, month: Open, ledger: Ledger): Promise<DayOfJobs> {
+async function settleDay(day: DayOfJobs, month: OpenMonth, ledger: Ledger): Promise<DayOfJobs> {
   const observation = month.observed.get(day.usage.day);
   const known = month.plan.known.get(day.usage.day);
   const sawLess = known !== undefined && (observation?.unseen === true || gapSeconds(known) < gapSeconds(day.usage));
@@ -217,74 +187,4 @@ async function settleDay(day: DayOfJobs, month: Open, ledger: Ledger): Promise<D
   month.fresh.set(day.usage.day, taken);
   if (!sawLess && observation?.settled === true && !observation.unseen) await ledger.write(day.usage);
   return taken;
-}
-
-function counted(tenant: Tenant, month: Open, options: CountOptions, seen: readonly number[]): CountedMonth {
-  const { plan, observed, fresh } = month;
-  const { period } = plan;
-  const days = plan.days.flatMap((day) => fresh.get(day)?.usage ?? plan.known.get(day) ?? []);
-  const settled = new Set(
-    plan.days.filter(
-      (day) => plan.known.has(day) || observed.get(day)?.settled === true || fresh.get(day)?.settled === true,
-    ),
-  );
-  const jobs = new Map([...fresh].map(([day, { jobs: held }]) => [day, held]));
-  const noSign =
-    days.every((day) => !plan.known.has(day.day)) && !seen.some((cell) => cell > period.from && cell <= period.to);
-  const tooYoung = noSign && options.now - period.from < TOO_YOUNG;
-  const empty = plan.days.length === 0 || tooYoung;
-  const unseen = plan.days.filter((day) => observed.get(day)?.unseen === true && !plan.known.has(day));
-  const counts = (usage: DayUsage): number => usage.groups.reduce((sum, group) => sum + group.jobs, 0);
-  const lost = days
-    .filter((usage) => options.jobsWanted(period.month, usage.day))
-    .filter((usage) => counts(usage) > (jobs.get(usage.day)?.length ?? 0))
-    .map(({ day }) => day);
-  const faults = (): GridmeterError | undefined =>
-    notSeen(tenant, period, unseen, noSign) ?? singlesLost(tenant, period, lost);
-  const error = month.error ?? (empty || options.allowIncomplete ? undefined : faults());
-  const warnings = days
-    .filter((day) => day.gaps.length > 0)
-    .map(
-      (day) =>
-        `${tenant.name}: monitoring was not seen for ${Math.round(gapSeconds(day) / 60)} minutes of ${day.day}; jobs that were deleted meanwhile are missing.`,
-    );
-  if (options.allowIncomplete && unseen.length > 0)
-    warnings.push(`${tenant.name}: published without ${unseen.length} unseen days: ${unseen.join(", ")}.`);
-  if (options.allowIncomplete && lost.length > 0)
-    warnings.push(`${tenant.name}: published without single jobs that are lost, of ${lost.join(", ")}.`);
-  return { tenant, period, days, settled, jobs, warnings, empty, ...(error === undefined ? {} : { error }) };
-}
-
-function notSeen(
-  tenant: Tenant,
-  period: Period,
-  unseen: readonly string[],
-  noSign: boolean,
-): GridmeterError | undefined {
-  if (unseen.length === 0 && !noSign) return undefined;
-  const what =
-    unseen.length > 0
-      ? `kube-state-metrics was not seen on ${unseen.length} whole days of ${period.month}: ${unseen.join(", ")}; they are not in the ledger either`
-      : `there is no sign of kube-state-metrics in ${period.month}`;
-  return new GridmeterError(
-    "monitoring_not_seen",
-    `${tenant.name}: ${what}. The month was not published. If the cluster is younger, set ACCOUNTING_SINCE; if the days are lost for good ` +
-      "(outage, retention), publish what there is with --allow-incomplete; if monitoring has another job name, set MONITORING_SELECTOR.",
-  );
-}
-
-/** The ledger knows of jobs that were never published one by one, and Prometheus has them no more. */
-function singlesLost(tenant: Tenant, period: Period, lost: readonly string[]): GridmeterError | undefined {
-  if (lost.length === 0) return undefined;
-  return new GridmeterError(
-    "monitoring_not_seen",
-    `${tenant.name}: the ledger counts jobs on ${lost.length} days of ${period.month} (${lost.join(", ")}) that were not yet published as ${tenant.format} ` +
-      "and are not all in Prometheus any more. The month was not published, since it would be too low. Keep a summary format for this month, or publish " +
-      "the jobs that are left with --allow-incomplete.",
-  );
-}
-
-/** The text of a counted month's error. */
-export function monthError(month: CountedMonth): string | undefined {
-  return month.error === undefined ? undefined : errorText(month.error);
 }

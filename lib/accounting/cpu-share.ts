@@ -1,5 +1,5 @@
 import { GridmeterError } from "../errors.ts";
-import type { CountedMonth } from "./count.ts";
+import type { CountedMonth } from "./counted-month.ts";
 import type { Unit } from "./tenant.ts";
 
 /** Above this share of core-seconds without measured CPU use the month is refused (accounting-rules, wallclock). */

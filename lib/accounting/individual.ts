@@ -1,5 +1,5 @@
 import type { IndividualRecord } from "../apel/records.ts";
-import type { CountedMonth } from "./count.ts";
+import type { CountedMonth } from "./counted-month.ts";
 import { sourceOf } from "./state.ts";
 import type { Publication } from "./state.ts";
 import type { Tenant } from "./tenant.ts";

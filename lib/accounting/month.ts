@@ -1,5 +1,5 @@
 import { GridmeterError } from "../errors.ts";
-import type { CountedMonth } from "./count.ts";
+import type { CountedMonth } from "./counted-month.ts";
 import { decide } from "./decide.ts";
 import type { DecideOptions, Decision, Want } from "./decide.ts";
 import { guard, unitKey } from "./guard.ts";

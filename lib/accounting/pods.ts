@@ -1,8 +1,9 @@
 import { GridmeterError } from "../errors.ts";
-import { Column, Uids, askColumn, askNames, askParts, askVos } from "./ask-columns.ts";
+import { Column, Uids, askColumn, askNames, askParts, askUnscheduled, askVos } from "./ask-columns.ts";
 import { CELL } from "./ports.ts";
 import type { Monitoring, Window } from "./ports.ts";
 import type { Tiling } from "./tiling.ts";
+import { turns } from "./turns.ts";
 
 /** Clocks of nodes and of Prometheus differ: a completion may be scraped a little before its own value. Seconds. */
 const SKEW = 300;
@@ -66,15 +67,18 @@ export async function askPods(monitoring: Monitoring, window: Window, options: P
   const asked = { from: window.from - SKEW, to: window.to };
   const { tiling } = options;
   const uids = new Uids();
+  const turn = turns(asked, monitoring);
   const none: ReadonlyMap<string, string> = new Map();
   const [{ ends, names }, phases, starts, requests, vos] = await Promise.all([
-    options.withNames === true
-      ? askNames(monitoring, asked, uids, tiling)
-      : askColumn(monitoring, "end", asked, uids, tiling).then((column) => ({ ends: column, names: none })),
-    askColumn(monitoring, "finished", asked, uids, tiling),
-    askColumn(monitoring, "start", asked, uids, tiling),
-    askColumn(monitoring, "cores", asked, uids, tiling),
-    options.withVo ? askVos(monitoring, asked, tiling) : none,
+    turn(async () =>
+      options.withNames === true
+        ? await askNames(monitoring, asked, uids, tiling)
+        : { ends: await askColumn(monitoring, "end", asked, uids, tiling), names: none },
+    ),
+    turn(() => askColumn(monitoring, "finished", asked, uids, tiling)),
+    turn(() => askColumn(monitoring, "start", asked, uids, tiling)),
+    turn(() => askColumn(monitoring, "cores", asked, uids, tiling)),
+    options.withVo ? turn(() => askVos(monitoring, asked, tiling)) : none,
   ]);
   if (ends.size > 0 && phases.size === 0) throw phaseMissing(ends);
   const isFinished = (place: number): boolean => (phases.get(place) ?? 0) >= 1;
@@ -91,12 +95,16 @@ export async function askPods(monitoring: Monitoring, window: Window, options: P
     const end = ends.get(place);
     if (end !== undefined && !isFinished(place) && !noEnd.has(uid)) notFinished.set(uid, end);
   }
+  const lacking = [...uids]
+    .filter(([, place]) => ends.get(place) !== undefined && isFinished(place) && requests.get(place) === undefined)
+    .map(([uid]) => uid);
+  const unscheduled = await askUnscheduled(monitoring, "unscheduledCores", asked, lacking, tiling);
   function* finished(): Generator<FinishedPod> {
     for (const [uid, place] of uids) {
       const end = ends.get(place);
       if (end === undefined || !isFinished(place)) continue;
       const start = starts.get(place);
-      const milliCores = Math.round((requests.get(place) ?? 0) * 1000);
+      const milliCores = Math.round((requests.get(place) ?? unscheduled.get(uid) ?? 0) * 1000);
       const vo = vos.get(uid);
       yield {
         uid,
@@ -134,20 +142,34 @@ export async function askCpu(
   return new Map([...seconds].map(([uid, used]) => [uid, Math.round(used * 1000)]));
 }
 
-/** Memory of each pod in whole KiB: `memoryRequest` or the measured maximum `memoryUsed`. */
-export async function askMemory(
+const kibibytes = (bytes: number): number => Math.ceil(bytes / 1024);
+
+/** Measured maximum of each pod's memory, whole KiB. */
+export async function askMemoryUsed(
   monitoring: Monitoring,
-  fact: "memoryRequest" | "memoryUsed",
   window: Window,
   tiling?: Tiling,
 ): Promise<ReadonlyMap<string, number>> {
+  const used = await askParts(monitoring, "memoryUsed", { from: window.from - SKEW, to: window.to }, tiling);
+  return new Map([...used].map(([uid, bytes]) => [uid, kibibytes(bytes)]));
+}
+
+/** Memory requests of these pods, whole KiB; pods without one are absent. */
+export async function askMemoryRequests(
+  monitoring: Monitoring,
+  window: Window,
+  pods: Iterable<FinishedPod>,
+  tiling?: Tiling,
+): Promise<ReadonlyMap<string, number>> {
   const asked = { from: window.from - SKEW, to: window.to };
-  const kibibytes = (bytes: number): number => Math.ceil(bytes / 1024);
-  if (fact === "memoryUsed") {
-    const used = await askParts(monitoring, fact, asked, tiling);
-    return new Map([...used].map(([uid, bytes]) => [uid, kibibytes(bytes)]));
-  }
   const uids = new Uids();
-  const requests = await askColumn(monitoring, fact, asked, uids, tiling);
-  return new Map([...uids].map(([uid, place]) => [uid, kibibytes(requests.get(place) ?? 0)]));
+  const requests = await askColumn(monitoring, "memoryRequest", asked, uids, tiling);
+  const wanted = [...pods].map(({ uid }) => uid);
+  const lacking = wanted.filter((uid) => requests.get(uids.place(uid)) === undefined);
+  const unscheduled = await askUnscheduled(monitoring, "unscheduledMemoryRequest", asked, lacking, tiling);
+  const known = wanted.flatMap((uid): [string, number][] => {
+    const bytes = requests.get(uids.place(uid)) ?? unscheduled.get(uid);
+    return bytes === undefined ? [] : [[uid, kibibytes(bytes)]];
+  });
+  return new Map(known);
 }

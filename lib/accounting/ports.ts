@@ -7,13 +7,26 @@ export type Window = { readonly from: number; readonly to: number };
  * - `name`: the same with the pod's name in `text`, for those who need the name: it makes the answer half as long again
  * - `start`: latest `kube_pod_start_time`, epoch seconds
  * - `finished`: 1 if the phase was Succeeded or Failed at any time in the window, 0 if the pod was seen but neither
- * - `cores`: sum over containers, native sidecars included, of the last CPU request in the window, in cores
+ * - `cores`: sum over containers, native sidecars included, of the last CPU request in the window, in cores; of scheduled pods
+ * - `unscheduledCores`: the same of series that name no node: pods before they are scheduled, and all pods of a monitoring
+ *   that drops the label
  * - `vo`: the pod label that names the VO, in `text` (value 1); pods without the label have no row
  * - `cpu`: CPU seconds per container instance: `part` is cAdvisor's id, `uid` is taken out of it
- * - `memoryRequest`: sum over containers of the memory request, bytes
+ * - `memoryRequest`, `unscheduledMemoryRequest`: sum over containers of the memory request, bytes
  * - `memoryUsed`: measured maximum of each container, bytes; `part` is the container's name
  */
-export type Fact = "end" | "name" | "start" | "finished" | "cores" | "vo" | "cpu" | "memoryRequest" | "memoryUsed";
+export type Fact =
+  | "end"
+  | "name"
+  | "start"
+  | "finished"
+  | "cores"
+  | "unscheduledCores"
+  | "vo"
+  | "cpu"
+  | "memoryRequest"
+  | "unscheduledMemoryRequest"
+  | "memoryUsed";
 
 /** One pod's value. `part` tells rows of one uid apart where a pod has several (`cpu` and `memoryUsed`). */
 export type Row = {
@@ -25,6 +38,9 @@ export type Row = {
 
 /** The first hexadecimal digits of the uids asked for, e.g. ["0","1"] or ["a3"]; used when an hour is still too much. */
 export type UidPrefixes = readonly string[];
+
+/** The pods a question is about, where it is not about all: those whose uid begins with one of these, or just these. */
+export type Only = { readonly prefixes: UidPrefixes } | { readonly uids: readonly string[] };
 
 /** Width of the cells in which monitoring is looked for, seconds. */
 export const CELL = 300;
@@ -38,7 +54,7 @@ export interface Monitoring {
    * Hands over one row for each uid (and part) that has any, while the answer arrives. Where a try fails halfway the rows
    * come again, so taking one twice must not matter; and they hold only if this does not throw.
    */
-  facts(fact: Fact, window: Window, take: (row: Row) => void, prefixes?: UidPrefixes): Promise<void>;
+  facts(fact: Fact, window: Window, take: (row: Row) => void, only?: Only): Promise<void>;
   /**
    * The ends t (multiples of CELL, ascending) of the cells (t - CELL, t] inside the window in which kube-state-metrics
    * was seen working. `window.from` and `window.to` are multiples of CELL.

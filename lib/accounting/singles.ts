@@ -1,5 +1,5 @@
 import { GridmeterError } from "../errors.ts";
-import type { CountedMonth } from "./count.ts";
+import type { CountedMonth } from "./counted-month.ts";
 import { isIndividual } from "./records.ts";
 import { sourceOf } from "./state.ts";
 import type { UnitState } from "./state.ts";

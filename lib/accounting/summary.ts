@@ -1,6 +1,6 @@
 import { errorSummary } from "../errors.ts";
 import type { ErrorSummary } from "../errors.ts";
-import type { CountedMonth } from "./count.ts";
+import type { CountedMonth } from "./counted-month.ts";
 import { withoutCpu } from "./cpu-share.ts";
 import type { UnitOutcome } from "./month.ts";
 import { exitCode, runErrors } from "./run.ts";

@@ -1,4 +1,4 @@
-import type { UidPrefixes } from "../accounting/ports.ts";
+import type { Only, UidPrefixes } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
 import { quote, selector } from "./promql.ts";
 
@@ -53,6 +53,11 @@ export function startingWith(prefixes: UidPrefixes | undefined): UidPattern | un
   return prefixes === undefined ? undefined : { pattern: `${anyOf(prefixes)}.*` };
 }
 
+/** The uids of the pods asked for; all of them if undefined. */
+export function uidPattern(only: Only | undefined): UidPattern | undefined {
+  return only !== undefined && "uids" in only ? oneOf(only.uids) : startingWith(only?.prefixes);
+}
+
 /** These uids only. Without any sign around them Prometheus looks them up one by one, instead of trying every uid it has. */
 export function oneOf(uids: readonly string[]): UidPattern {
   return { pattern: alternatives(uids) };
@@ -71,14 +76,10 @@ export function withUid(expression: string, { labelPrefix }: Selection): string 
  * pause containers (`POD`). cAdvisor's job often honours labels where that of kube-state-metrics does not, so with a
  * prefix each label is looked for in both places.
  */
-export function containerSelectors(
-  metric: string,
-  selection: Selection,
-  prefixes: UidPrefixes | undefined,
-): readonly string[] {
+export function containerSelectors(metric: string, selection: Selection, only: Only | undefined): readonly string[] {
   const { labelPrefix, namespace, matchers } = selection;
   const name = quote(namespace);
-  const common = [...matchers, prefixes === undefined ? "" : `id=~${quote(idPattern(prefixes))}`];
+  const common = [...matchers, only === undefined ? "" : `id=~${quote(idPattern(only))}`];
   const containers = (label: string): readonly string[] => [`${label}!=""`, `${label}!="POD"`];
   if (labelPrefix === "") return [selector(metric, [`namespace=${name}`, ...common, ...containers("container")])];
   const prefixed = `${labelPrefix}container`;
@@ -97,8 +98,8 @@ export function containerSelectors(
 }
 
 /** cAdvisor's id holds `pod<uid>`; systemd's cgroup driver writes the uid's dashes as underscores. */
-function idPattern(prefixes: UidPrefixes): string {
-  return `.*[/-]pod${anyOf(prefixes).replaceAll("-", "[-_]")}.*`;
+function idPattern(only: Only): string {
+  return `.*[/-]pod${anyOf("uids" in only ? only.uids : only.prefixes).replaceAll("-", "[-_]")}.*`;
 }
 
 function anyOf(prefixes: UidPrefixes): string {

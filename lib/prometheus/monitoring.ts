@@ -1,10 +1,10 @@
-import type { Fact, Monitoring, Row, UidPrefixes, Window } from "../accounting/ports.ts";
+import type { Fact, Monitoring, Only, Row, Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
 import type { Client } from "./connection.ts";
 import { evidenceOf, evidenceQuery, findSeen } from "./evidence.ts";
 import { inParts } from "./in-parts.ts";
 import { findNamespaces, glanceQuery, namespacesQuery } from "./namespaces.ts";
-import { oneOf, startingWith } from "./labels.ts";
+import { oneOf, uidPattern } from "./labels.ts";
 import { factQuery, failedQuery, voLabelQuery } from "./queries.ts";
 import { rowReader } from "./rows.ts";
 
@@ -19,17 +19,19 @@ const MOST_BY_NAME = 0.25;
  */
 export function createMonitoring(client: Client, selection: Selection): Monitoring {
   return {
-    facts: async (fact, window, take, prefixes) => {
+    facts: async (fact, window, take, only) => {
       const read = rowReader(fact, selection);
-      const query = factQuery(fact, selection, window, prefixes);
-      const open = await client.gather(query, window.to, noneOpen, (into, sample) => {
-        const row = read(sample);
-        if (row === undefined) return;
-        take(row);
-        into.pods += 1;
-        if (fact === "finished" && row.value < 1) into.uids.push(row.uid);
-      });
-      if (fact === "finished") await takeFailed(client, selection, window, prefixes, open, take);
+      for (const part of asked(only, selection)) {
+        const query = factQuery(fact, selection, window, part);
+        const open = await client.gather(query, window.to, noneOpen, (into, sample) => {
+          const row = read(sample);
+          if (row === undefined) return;
+          take(row);
+          into.pods += 1;
+          if (fact === "finished" && row.value < 1) into.uids.push(row.uid);
+        });
+        if (fact === "finished") await takeFailed(client, selection, window, part, open, take);
+      }
     },
     clock: () => performance.now() / 1000,
     seen: (window) => findSeen(client, selection, window),
@@ -42,6 +44,15 @@ export function createMonitoring(client: Client, selection: Selection): Monitori
   };
 }
 
+const mostNamed = ({ labelPrefix }: Selection): number =>
+  labelPrefix === "" ? NAMED_AT_ONCE.plain : NAMED_AT_ONCE.prefixed;
+
+/** The pods asked for, in parts that fit into a query. */
+function asked(only: Only | undefined, selection: Selection): readonly (Only | undefined)[] {
+  if (only === undefined || !("uids" in only)) return [only];
+  return chunks(only.uids, mostNamed(selection)).map((uids) => ({ uids }));
+}
+
 /** How many pods there are, and those that did not succeed. */
 type Open = { pods: number; readonly uids: string[] };
 const noneOpen = (): Open => ({ pods: 0, uids: [] });
@@ -51,14 +62,14 @@ async function takeFailed(
   client: Client,
   selection: Selection,
   window: Window,
-  prefixes: UidPrefixes | undefined,
+  only: Only | undefined,
   open: Open,
   take: (row: Row) => void,
 ): Promise<void> {
-  const most = selection.labelPrefix === "" ? NAMED_AT_ONCE.plain : NAMED_AT_ONCE.prefixed;
+  const most = mostNamed(selection);
   const all = open.uids.length > most && open.uids.length > open.pods * MOST_BY_NAME;
   const read = rowReader("finished", selection);
-  for (const uids of all ? [startingWith(prefixes)] : chunks(open.uids, most).map(oneOf)) {
+  for (const uids of all ? [uidPattern(only)] : chunks(open.uids, most).map(oneOf)) {
     for (const sample of await client.instant(failedQuery(selection, window, uids), window.to)) {
       const row = read(sample);
       if (row !== undefined) take(row);
@@ -78,9 +89,11 @@ const FACTS: readonly Fact[] = [
   "start",
   "finished",
   "cores",
+  "unscheduledCores",
   "vo",
   "cpu",
   "memoryRequest",
+  "unscheduledMemoryRequest",
   "memoryUsed",
 ];
 

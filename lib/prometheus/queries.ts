@@ -1,7 +1,7 @@
-import type { Fact, UidPrefixes, Window } from "../accounting/ports.ts";
+import type { Fact, Only, Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
 import { GridmeterError } from "../errors.ts";
-import { containerSelectors, podLabels, podSelectors, startingWith, withUid } from "./labels.ts";
+import { containerSelectors, podLabels, podSelectors, uidPattern, withUid } from "./labels.ts";
 import type { UidPattern } from "./labels.ts";
 import { overTime } from "./promql.ts";
 
@@ -13,12 +13,12 @@ import { overTime } from "./promql.ts";
  * `finished` is only the half that asks for successes; see `failedQuery`.
  * Throws `config_invalid` for `vo` without a VO label and for a label that is no Prometheus label name.
  */
-export function factQuery(fact: Fact, selection: Selection, window: Window, prefixes?: UidPrefixes): string {
+export function factQuery(fact: Fact, selection: Selection, window: Window, only?: Only): string {
   const seconds = window.to - window.from;
   const labels = podLabels(selection);
   const uid = [labels.uid];
   const merged = (metric: string, extra: readonly string[], by: readonly string[], fn?: "last_over_time"): string =>
-    mergedBy(by, metric, selection, seconds, startingWith(prefixes), extra, fn);
+    mergedBy(by, metric, selection, seconds, uidPattern(only), extra, fn);
 
   switch (fact) {
     case "end":
@@ -30,9 +30,13 @@ export function factQuery(fact: Fact, selection: Selection, window: Window, pref
     case "finished":
       return merged("kube_pod_status_phase", [`phase="Succeeded"`], uid);
     case "cores":
-      return requests("cpu");
+      return requests("cpu", "scheduled");
+    case "unscheduledCores":
+      return requests("cpu", "unscheduled");
     case "memoryRequest":
-      return requests("memory");
+      return requests("memory", "scheduled");
+    case "unscheduledMemoryRequest":
+      return requests("memory", "unscheduled");
     case "vo":
       return merged("kube_pod_labels", [`${voLabel(selection)}!=""`], [...uid, voLabel(selection)], "last_over_time");
     case "cpu":
@@ -48,27 +52,35 @@ export function factQuery(fact: Fact, selection: Selection, window: Window, pref
   }
 
   /** Sum over containers; a native sidecar is an init container that always restarts. Ordinary init containers do not add. */
-  function requests(resource: "cpu" | "memory"): string {
+  function requests(resource: "cpu" | "memory", pods: "scheduled" | "unscheduled"): string {
     const by = [...uid, labels.container];
+    const inForce = (metric: string): string => {
+      const parts = ofPods(pods, selection).map((nodes) =>
+        merged(metric, [`resource="${resource}"`, ...nodes], by, "last_over_time"),
+      );
+      return parts.length > 1 ? `(${parts.join(" or ")})` : parts.join("");
+    };
     const containers = inForce("kube_pod_container_resource_requests");
     const initial = inForce("kube_pod_init_container_resource_requests");
     const sidecars = merged("kube_pod_init_container_info", [`restart_policy="Always"`], by, "last_over_time");
     return `sum by (${uid.join(",")}) (${containers} or (${initial} and on (${by.join(",")}) ${sidecars}))`;
-
-    // The copy without a node is from before scheduling: it ends there, and would keep a request that was lowered since.
-    function inForce(metric: string): string {
-      const node = `${selection.labelPrefix}node`;
-      const [scheduled, before] = [`${node}!=""`, `${node}=""`].map((matcher) =>
-        merged(metric, [`resource="${resource}"`, matcher], by, "last_over_time"),
-      );
-      return `(${scheduled ?? ""} or ${before ?? ""})`;
-    }
   }
 
   function measured(metric: string, by: readonly string[]): string {
-    const series = overTime("max_over_time", containerSelectors(metric, selection, prefixes), seconds);
+    const series = overTime("max_over_time", containerSelectors(metric, selection, only), seconds);
     return `max by (${by.join(",")}) (${series})`;
   }
+}
+
+/**
+ * Matchers for requests of pods on nodes, the best first, and of pods before they are scheduled: that copy ends there, and
+ * would keep a request that was lowered since. With a prefix, the node stands under the plain label unless the target has
+ * one of its own.
+ */
+function ofPods(pods: "scheduled" | "unscheduled", { labelPrefix }: Selection): readonly (readonly string[])[] {
+  const own = `${labelPrefix}node`;
+  if (pods === "unscheduled") return [labelPrefix === "" ? [`${own}=""`] : [`${own}=""`, `node=""`]];
+  return [[`${own}!=""`], ...(labelPrefix === "" ? [] : [[`${own}=""`, `node!=""`]])];
 }
 
 /**

@@ -48,7 +48,9 @@ export function rowReader(fact: Fact, selection: Selection): (sample: Sample) =>
     case "start":
     case "finished":
     case "cores":
+    case "unscheduledCores":
     case "memoryRequest":
+    case "unscheduledMemoryRequest":
       return ({ labels, value }) => ({ uid: checked(labels[uidLabel], selection), value });
     default:
       return fact satisfies never;

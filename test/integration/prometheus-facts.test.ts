@@ -258,6 +258,17 @@ describe("facts about pods", () => {
 
   it("takes the request in force at the end of a pod resized in place", async () => {
     expect(await facts("cores", "resized")).toEqual([row(5, 1), row(35, 1)]);
+    expect(await facts("unscheduledCores", "resized")).toEqual([row(35, 4)]);
+  });
+
+  it("asks about named pods in as many queries as their names need", async () => {
+    const others = Array.from({ length: 900 }, (_, n) => uid(1000 + n));
+    const rows = await rowsOf(monitoring("resized"), "unscheduledCores", day, { uids: [...others, uid(35), uid(5)] });
+    expect(rows).toEqual([row(35, 4)]);
+    expect(await rowsOf(monitoring("phases"), "finished", day, { uids: [uid(7), uid(8)] })).toEqual([
+      row(7, 1),
+      row(8, 0),
+    ]);
   });
 
   it("finished is 1 for Succeeded and Failed, and 0 for a pod that was seen with neither", async () => {
@@ -280,7 +291,9 @@ describe("facts about pods", () => {
     expect(await facts("finished", "renamed", renamed)).toEqual([row(20, 1), row(21, 1)]);
     expect(await facts("cores", "renamed")).toEqual([]);
     for (const n of [20, 21]) {
-      expect(await rowsOf(monitoring("renamed", renamed), "cores", day, [uid(n).slice(0, 10)])).toEqual([row(n, 0.75)]);
+      expect(await rowsOf(monitoring("renamed", renamed), "cores", day, { prefixes: [uid(n).slice(0, 10)] })).toEqual([
+        row(n, 0.75),
+      ]);
     }
   });
 
@@ -301,10 +314,12 @@ describe("facts about pods", () => {
     const whole = await facts("start", "many");
     expect(whole).toHaveLength(32);
     const digits = Array.from({ length: 16 }, (_, digit) => digit.toString(16));
-    const parts = await Promise.all(digits.map((digit) => rowsOf(monitoring("many"), "start", day, [digit])));
+    const parts = await Promise.all(
+      digits.map((digit) => rowsOf(monitoring("many"), "start", day, { prefixes: [digit] })),
+    );
     expect(parts.filter((part) => part.length > 0).length).toBeGreaterThan(5);
     expect(sorted(parts.flat())).toEqual(whole);
-    expect(sorted(await rowsOf(monitoring("many"), "start", day, digits))).toEqual(whole);
+    expect(sorted(await rowsOf(monitoring("many"), "start", day, { prefixes: digits }))).toEqual(whole);
   });
 
   it("sees nothing outside its window", async () => {
@@ -333,7 +348,7 @@ describe("facts from cAdvisor", () => {
 
   it("by uid prefix, also past the first dash under systemd", async () => {
     const of = async (prefix: string): Promise<readonly string[]> =>
-      (await rowsOf(monitoring("cadvisor"), "cpu", day, [prefix])).map((part) => part.uid);
+      (await rowsOf(monitoring("cadvisor"), "cpu", day, { prefixes: [prefix] })).map((part) => part.uid);
     expect(await of(uid(50).slice(0, 12))).toEqual([uid(50), uid(50)]);
     expect(await of(uid(51).slice(0, 12))).toEqual([uid(51)]);
     expect(await of("ffff")).toEqual([]);
@@ -403,7 +418,7 @@ describe("a query that is too large for the server", () => {
       const asked = createMonitoring(smallClient, selection("many"));
       await expect(rowsOf(asked, "start", day)).rejects.toMatchObject({ code: "prometheus_too_large" });
       const less = { from: T0 + 2 * HOUR - 60, to: T0 + 2 * HOUR };
-      expect(await rowsOf(asked, "start", less, ["4"])).not.toEqual([]);
+      expect(await rowsOf(asked, "start", less, { prefixes: ["4"] })).not.toEqual([]);
       const pods = selection("many", { matchers: ['pod=~"pod-64|pod-70|pod-76"'] });
       const evidence = createMonitoring(smallClient, pods);
       const atOnce = smallClient.range('group(kube_pod_start_time{pod=~"pod-.."})', T0, T0 + DAY, 300);

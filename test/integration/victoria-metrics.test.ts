@@ -16,9 +16,11 @@ const FACTS: readonly Fact[] = [
   "start",
   "finished",
   "cores",
+  "unscheduledCores",
   "vo",
   "cpu",
   "memoryRequest",
+  "unscheduledMemoryRequest",
   "memoryUsed",
 ];
 const DAY = 86_400;
@@ -92,11 +94,11 @@ describe("the real VictoriaMetrics answers as Prometheus does", () => {
     });
     let rows = 0;
     for (const window of [all, { from: onScrape, to: onScrape + 12 * 300 }, ...drawn]) {
-      for (const prefixes of [undefined, ["0", "7", "c"]]) {
-        const answer = sorted(await rowsOf(real, fact, window, prefixes));
+      for (const only of [undefined, { prefixes: ["0", "7", "c"] }]) {
+        const answer = sorted(await rowsOf(real, fact, window, only));
         rows += answer.length;
-        const expected = sorted(await rowsOf(memory, fact, window, prefixes));
-        expect({ window, prefixes, rows: answer }).toEqual({ window, prefixes, rows: expected });
+        const expected = sorted(await rowsOf(memory, fact, window, only));
+        expect({ window, only, rows: answer }).toEqual({ window, only, rows: expected });
       }
     }
     expect(rows).toBeGreaterThan(50);

@@ -35,9 +35,13 @@ export class Facts {
         return this.#totals(terminal, maxIn, window);
       }
       case "cores":
-        return this.#totals(this.#requests("cpu", window), lastIn, window, (one) => this.#label(one, "container"));
+        return this.#requested("cpu", true, window);
+      case "unscheduledCores":
+        return this.#requested("cpu", false, window);
       case "memoryRequest":
-        return this.#totals(this.#requests("memory", window), lastIn, window, (one) => this.#label(one, "container"));
+        return this.#requested("memory", true, window);
+      case "unscheduledMemoryRequest":
+        return this.#requested("memory", false, window);
       case "vo":
         return this.#vo(window);
       case "cpu": {
@@ -75,7 +79,12 @@ export class Facts {
     return [...pods.values()];
   }
 
-  #requests(resource: string, { from, to }: Window): readonly Series[] {
+  #requested(resource: string, scheduled: boolean, window: Window): Row[] {
+    const series = this.#requests(resource, scheduled, window);
+    return this.#totals(series, lastIn, window, (one) => this.#label(one, "container"));
+  }
+
+  #requests(resource: string, scheduled: boolean, { from, to }: Window): readonly Series[] {
     const key = (one: Series): string => `${uidOf(one)} ${this.#label(one, "container")}`;
     const always = new Set(
       this.#family("kube_pod_init_container_info")
@@ -84,11 +93,15 @@ export class Facts {
     );
     const sidecars = this.#family("kube_pod_init_container_resource_requests").filter((one) => always.has(key(one)));
     const wanted = [...this.#family("kube_pod_container_resource_requests"), ...sidecars].filter(
-      (one) => one.labels["resource"] === resource && lastIn(one, from, to) !== undefined,
+      (one) =>
+        one.labels["resource"] === resource &&
+        (this.#label(one, "node") !== "") === scheduled &&
+        lastIn(one, from, to) !== undefined,
     );
-    const node = (one: Series): string => one.labels[`${this.#labelPrefix}node`] ?? "";
-    const scheduled = new Set(wanted.filter((one) => node(one) !== "").map(key));
-    return wanted.filter((one) => node(one) !== "" || !scheduled.has(key(one)));
+    const own = (one: Series): boolean => (one.labels[`${this.#labelPrefix}node`] ?? "") !== "";
+    // Where the target has a node of its own, a pod's series from before scheduling seems to name one.
+    const best = new Set(wanted.filter(own).map(key));
+    return wanted.filter((one) => own(one) || !best.has(key(one)));
   }
 
   #vo({ from, to }: Window): Row[] {

@@ -1,5 +1,5 @@
 import { CELL } from "../../lib/accounting/ports.ts";
-import type { Fact, Monitoring, Row, UidPrefixes, Window } from "../../lib/accounting/ports.ts";
+import type { Fact, Monitoring, Only, Row, Window } from "../../lib/accounting/ports.ts";
 import type { Selection } from "../../lib/accounting/tenant.ts";
 import { GridmeterError } from "../../lib/errors.ts";
 import type { Random } from "../simulator/random.ts";
@@ -49,14 +49,12 @@ export class MemoryMonitoring implements Monitoring {
     this.#facts = new Facts(own, labelPrefix, voLabel);
   }
 
-  async facts(fact: Fact, window: Window, take: (row: Row) => void, prefixes?: UidPrefixes): Promise<void> {
+  async facts(fact: Fact, window: Window, take: (row: Row) => void, only?: Only): Promise<void> {
     await this.#delay();
     const { maxWindow = Infinity, maxRows = Infinity } = this.#options;
     const length = window.to - window.from;
     if (length > maxWindow) throw tooLarge(`a window of ${length} s`);
-    const rows = this.#facts
-      .rows(fact, this.#kept(window))
-      .filter(({ uid }) => prefixes === undefined || prefixes.some((prefix) => uid.startsWith(prefix)));
+    const rows = this.#facts.rows(fact, this.#kept(window)).filter(({ uid }) => isAsked(uid, only));
     if (rows.length > maxRows) throw tooLarge(`${rows.length} rows`);
     this.answered += 1;
     rows.forEach(take);
@@ -105,6 +103,12 @@ export class MemoryMonitoring implements Monitoring {
     const turns = this.#options.shuffle?.int(0, 6) ?? 0;
     for (let turn = 0; turn < turns; turn += 1) await new Promise((resolve) => setImmediate(resolve));
   }
+}
+
+/** Whether a question is about the pod. */
+export function isAsked(uid: string, only: Only | undefined): boolean {
+  if (only === undefined) return true;
+  return "uids" in only ? only.uids.includes(uid) : only.prefixes.some((prefix) => uid.startsWith(prefix));
 }
 
 function tooLarge(what: string): GridmeterError {

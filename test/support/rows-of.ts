@@ -1,12 +1,7 @@
-import type { Fact, Monitoring, Row, UidPrefixes, Window } from "../../lib/accounting/ports.ts";
+import type { Fact, Monitoring, Only, Row, Window } from "../../lib/accounting/ports.ts";
 
 /** The rows of a fact, one for each uid and part; of several the greatest, and NaN before all. */
-export async function rowsOf(
-  monitoring: Monitoring,
-  fact: Fact,
-  window: Window,
-  prefixes?: UidPrefixes,
-): Promise<readonly Row[]> {
+export async function rowsOf(monitoring: Monitoring, fact: Fact, window: Window, only?: Only): Promise<readonly Row[]> {
   const rows = new Map<string, Row>();
   const take = (row: Row): void => {
     const key = `${row.uid} ${row.part ?? ""}`;
@@ -18,6 +13,6 @@ export async function rowsOf(
       (row.value === held.value && (row.text ?? "") > (held.text ?? ""));
     if (greater) rows.set(key, row);
   };
-  await monitoring.facts(fact, window, take, prefixes);
+  await monitoring.facts(fact, window, take, only);
   return [...rows.values()];
 }

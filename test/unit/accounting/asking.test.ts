@@ -1,10 +1,11 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { ask } from "../../../lib/accounting/ask.ts";
-import { Uids, askColumn, askNames, askParts, askVos } from "../../../lib/accounting/ask-columns.ts";
-import { askCpu, askMemory, askPods } from "../../../lib/accounting/pods.ts";
-import type { Fact, Monitoring, Row, UidPrefixes, Window } from "../../../lib/accounting/ports.ts";
+import { Uids, askColumn, askNames, askParts, askUnscheduled, askVos } from "../../../lib/accounting/ask-columns.ts";
+import { askCpu, askMemoryRequests, askMemoryUsed, askPods } from "../../../lib/accounting/pods.ts";
+import type { Fact, Monitoring, Only, Row, Window } from "../../../lib/accounting/ports.ts";
 import { GridmeterError } from "../../../lib/errors.ts";
+import { isAsked } from "../../support/memory-monitoring.ts";
 import { HOUR, MINUTE } from "./world.ts";
 
 const T = 1_700_000_000;
@@ -13,24 +14,21 @@ type Sample = { readonly time: number; readonly row: Row };
 /** A monitoring of single samples that notes what it was asked, and refuses what it is told to refuse. */
 function asked(
   samples: Partial<Record<Fact, readonly Sample[]>>,
-  refuses: (window: Window, prefixes?: UidPrefixes) => boolean = () => false,
+  refuses: (window: Window, only?: Only) => boolean = () => false,
 ) {
-  const questions: { fact: Fact; window: Window; prefixes?: UidPrefixes }[] = [];
+  const questions: { fact: Fact; window: Window; only?: Only }[] = [];
   const monitoring: Monitoring = {
-    facts: async (fact, window, take, prefixes) => {
-      questions.push({ fact, window, ...(prefixes === undefined ? {} : { prefixes }) });
-      if (refuses(window, prefixes)) throw new GridmeterError("prometheus_too_large", "too large");
+    facts: async (fact, window, take, only) => {
+      questions.push({ fact, window, ...(only === undefined ? {} : { only }) });
+      if (refuses(window, only)) throw new GridmeterError("prometheus_too_large", "too large");
       const inside = (samples[fact] ?? [])
-        .filter(
-          ({ time, row }) =>
-            time >= window.from && time <= window.to && (prefixes?.some((one) => row.uid.startsWith(one)) ?? true),
-        )
+        .filter(({ time, row }) => time >= window.from && time <= window.to && isAsked(row.uid, only))
         .toSorted((a, b) => a.time - b.time);
       const rows = new Map<string, Row>();
       for (const { row } of inside) {
         const key = `${row.uid} ${row.part ?? ""}`;
         const held = rows.get(key);
-        const latest = fact === "cores" || fact === "memoryRequest";
+        const latest = /cores|request/i.test(fact);
         if (held === undefined || latest || row.value > held.value || (row.text ?? "") > (held.text ?? ""))
           rows.set(key, row);
       }
@@ -49,6 +47,8 @@ const single = (fact: Fact, ...rows: Row[]) => ({
 });
 
 const ignore = (): void => undefined;
+const prefixesOf = (only: Only | undefined): readonly string[] =>
+  only !== undefined && "prefixes" in only ? only.prefixes : [];
 
 /** What a fact comes to, by uid: its number, or the text of `vo`. */
 async function answerOf(
@@ -75,6 +75,9 @@ async function answerOf(
       const column = await askColumn(monitoring, fact, window, uids);
       return new Map([...uids].map(([uid, place]) => [uid, column.get(place)]));
     }
+    case "unscheduledCores":
+    case "unscheduledMemoryRequest":
+      return askUnscheduled(monitoring, fact, window, ["0a", "0b", "1a", "ff"]);
   }
 }
 
@@ -95,12 +98,12 @@ describe("When Prometheus refuses a piece, the asked range is tiled contiguously
     const uids = Array.from({ length: 256 }, (_, index) => `${index.toString(16).padStart(2, "0")}-uid`);
     const { monitoring, questions } = asked(
       single("end", ...uids.map((uid) => row(uid, 1))),
-      (_window, prefixes) => (prefixes?.length ?? 99) > 1 || prefixes![0]!.length < 2,
+      (_window, only) => prefixesOf(only).length !== 1 || prefixesOf(only)[0]!.length < 2,
     );
     const answer = await answerOf(monitoring, "end", { from: T, to: T + HOUR });
     expect([...answer.keys()].toSorted()).toEqual(uids);
-    const leaves = questions.flatMap(({ prefixes }) =>
-      prefixes?.length === 1 && prefixes[0]!.length === 2 ? prefixes : [],
+    const leaves = questions.flatMap(({ only }) =>
+      prefixesOf(only).length === 1 && prefixesOf(only)[0]!.length === 2 ? prefixesOf(only) : [],
     );
     expect(new Set(leaves).size).toBe(leaves.length);
     expect(leaves).toHaveLength(256);
@@ -156,6 +159,7 @@ describe("answers merged by uid: latest end and start, latest request", () => {
       "start",
       "finished",
       "cores",
+      "unscheduledCores",
       "cpu",
       "memoryUsed",
       "memoryRequest",
@@ -190,9 +194,8 @@ describe("answers merged by uid: latest end and start, latest request", () => {
           const uids = new Set(held.map(({ row: { uid } }) => uid));
           const tiled = asked(
             { [fact]: held },
-            ({ from, to }, prefixes) =>
-              to - from > hours * HOUR ||
-              [...uids].filter((uid) => prefixes?.some((one) => uid.startsWith(one)) ?? true).length > most,
+            ({ from, to }, only) =>
+              to - from > hours * HOUR || [...uids].filter((uid) => isAsked(uid, only)).length > most,
           );
           const answer = await answerOf(tiled.monitoring, fact, window);
           expect(answer).toEqual(whole);
@@ -229,6 +232,57 @@ describe("pods from facts", () => {
   test("a request of 0 is none", async () => {
     const { finished } = await pods({ end: [row("a", T)], finished: [row("a", 1)], cores: [row("a", 0)] });
     expect(finished[0]).toEqual({ uid: "a", pod: "", end: T });
+  });
+
+  const at50 = (...rows: Row[]): Sample[] => rows.map((each) => ({ time: T + 50 * MINUTE, row: each }));
+
+  test("a request that names no node counts only where no other is, and only pods that lack one are asked about", async () => {
+    const { monitoring, questions } = asked({
+      end: at50(row("a", T), row("b", T), row("c", T)),
+      finished: at50(row("a", 1), row("b", 1), row("c", 0)),
+      cores: at50(row("a", 2)),
+      unscheduledCores: at50(row("a", 8), row("b", 4), row("c", 1)),
+    });
+    const { finished } = await askPods(monitoring, window, options);
+    expect([...finished].map(({ uid, milliCores }) => [uid, milliCores])).toEqual([
+      ["a", 2000],
+      ["b", 4000],
+    ]);
+    expect(questions.filter(({ fact }) => fact === "unscheduledCores").map(({ only }) => only)).toEqual([
+      { uids: ["b"] },
+    ]);
+  });
+
+  test("where no pod's request names a node, all of them are asked for at once; where all do, none", async () => {
+    const uids = Array.from({ length: 2001 }, (_, index) => `${index}`);
+    const all = (value: number): Sample[] => at50(...uids.map((uid) => row(uid, value)));
+    const dropped = asked({ end: all(T), finished: all(1), unscheduledCores: all(3) });
+    const { finished } = await askPods(dropped.monitoring, window, options);
+    expect([...finished].map(({ milliCores }) => milliCores)).toEqual(uids.map(() => 3000));
+    const about = dropped.questions.filter(({ fact }) => fact === "unscheduledCores");
+    expect(about.map(({ only }) => only)).toEqual([undefined]);
+    const named = asked({ end: all(T), finished: all(1), cores: all(1), unscheduledCores: all(3) });
+    await askPods(named.monitoring, window, options);
+    expect(named.questions.map(({ fact }) => fact)).not.toContain("unscheduledCores");
+  });
+
+  test("a request that names no node and is no number is refused", async () => {
+    const bad = { end: at50(row("a", T)), finished: at50(row("a", 1)), unscheduledCores: at50(row("a", Infinity)) };
+    await expect(askPods(asked(bad).monitoring, window, options)).rejects.toMatchObject({ code: "sample_invalid" });
+  });
+
+  test("memory requests of the pods wanted, the node's before those without one", async () => {
+    const { monitoring } = asked({
+      memoryRequest: at50(row("a", 2048), row("z", 1024)),
+      unscheduledMemoryRequest: at50(row("a", 9000), row("b", 1025)),
+    });
+    const wanted = ["a", "b", "c"].map((uid) => ({ uid, pod: "", end: T }));
+    expect(await askMemoryRequests(monitoring, window, wanted)).toEqual(
+      new Map([
+        ["a", 2],
+        ["b", 2],
+      ]),
+    );
   });
 
   test("finished without an end is no_end; an end without a finished phase is not_finished", async () => {
@@ -286,9 +340,8 @@ describe("pods from facts", () => {
       ]),
     );
     expect(
-      await askMemory(
+      await askMemoryUsed(
         asked(single("memoryUsed", row("a", 1025, { part: "x" }), row("a", 1, { part: "y" }))).monitoring,
-        "memoryUsed",
         window,
       ),
     ).toEqual(new Map([["a", 2]]));

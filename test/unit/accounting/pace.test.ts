@@ -1,16 +1,16 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { FIRST_PACE, paceAfter } from "../../../lib/accounting/count-plan-pace.ts";
+import { FIRST_PACE, STOPPABLE_PACE, paceAfter } from "../../../lib/accounting/count-plan-pace.ts";
 import type { Pace } from "../../../lib/accounting/count-plan-pace.ts";
 import { ended, cluster, at, tenant, World } from "./world.ts";
 import { MemoryMonitoring } from "../../support/memory-monitoring.ts";
 import type { Fact, Monitoring, Window } from "../../../lib/accounting/ports.ts";
 
 /** The sizes that are asked one after the other by a server to which a day in a piece of so many days costs that much. */
-function sizes(cost: (days: number) => number, podsADay = 100, count = 4): number[] {
+function sizes(cost: (days: number) => number, podsADay = 100, first: Pace = FIRST_PACE): number[] {
   const found: number[] = [];
-  let pace: Pace = FIRST_PACE;
-  for (let index = 0; index < count; index += 1) {
+  let pace = first;
+  for (let index = 0; index < 4; index += 1) {
     const { days } = pace;
     found.push(days);
     pace = paceAfter(pace, { days, seconds: days * cost(days), pods: days * podsADay });
@@ -19,30 +19,35 @@ function sizes(cost: (days: number) => number, podsADay = 100, count = 4): numbe
 }
 
 describe("the size of pieces follows what is measured", () => {
-  test("it doubles, up to a month, where larger pieces are cheaper or cost the same", () => {
-    expect(sizes((days) => 10 + 5 / days)).toEqual([16, 32, 32, 32]);
-    expect(sizes(() => 1)).toEqual([16, 32, 32, 32]);
+  test("a month at once, as far as the pieces before tell that memory holds its pods", () => {
+    expect(sizes(() => 1)).toEqual([32, 32, 32, 32]);
+    expect(sizes(() => 1, 33_000)).toEqual([32, 12, 12, 12]);
+    expect(sizes(() => 1, 10_000_000)).toEqual([32, 1, 1, 1]);
+  });
+
+  test("where a run may be stopped it doubles from four days on, where larger pieces are cheaper or cost the same", () => {
+    const from = STOPPABLE_PACE;
+    expect(sizes((days) => 10 + 5 / days, 100, from)).toEqual([4, 8, 16, 32]);
+    expect(sizes(() => 1, 100, from)).toEqual([4, 8, 16, 32]);
   });
 
   test("it goes back to the size before one that is clearly dearer, and stays", () => {
-    expect(sizes((days) => (days > 20 ? 2 : 1))).toEqual([16, 32, 16, 16]);
-    const wide = paceAfter(FIRST_PACE, { days: 16, seconds: 16, pods: 1 });
-    expect(paceAfter(wide, { days: 28, seconds: 56, pods: 1 }).days).toBe(16);
+    expect(sizes((days) => (days > 6 ? 2 : 1), 100, STOPPABLE_PACE)).toEqual([4, 8, 4, 4]);
+    const wide = paceAfter(paceAfter(STOPPABLE_PACE, { days: 4, seconds: 4, pods: 1 }), {
+      days: 8,
+      seconds: 8,
+      pods: 1,
+    });
+    expect(paceAfter(wide, { days: 14, seconds: 28, pods: 1 }).days).toBe(8);
   });
 
   test("what is only a little dearer may be chance", () => {
-    expect(sizes((days) => 1 + days / 100)).toContain(32);
-  });
-
-  test("a piece never has more pods than memory holds, as far as the pieces before tell", () => {
-    expect(sizes(() => 1, 33_000)).toEqual([16, 4, 4, 4]);
-    expect(sizes(() => 1, 5000)).toEqual([16, 30, 30, 30]);
-    expect(sizes(() => 1, 1_000_000)).toEqual([16, 1, 1, 1]);
+    expect(sizes((days) => 1 + days / 100, 100, STOPPABLE_PACE)).toContain(32);
   });
 
   test("without a clock it stays, and remainders say nothing", () => {
-    expect(paceAfter(FIRST_PACE, { days: 16, seconds: undefined, pods: 1 })).toEqual(FIRST_PACE);
-    expect(paceAfter(FIRST_PACE, { days: 3, seconds: 100, pods: 1 })).toEqual(FIRST_PACE);
+    expect(paceAfter(STOPPABLE_PACE, { days: 4, seconds: undefined, pods: 1 })).toEqual(STOPPABLE_PACE);
+    expect(paceAfter(STOPPABLE_PACE, { days: 2, seconds: 100, pods: 1 })).toEqual(STOPPABLE_PACE);
   });
 
   test("it always asks for a day at least", () => {
@@ -96,7 +101,12 @@ test("a run whose server takes long pieces well and one whose server does not pu
       };
     };
     const own = new World(world.cluster, world.series);
-    const result = await own.run("2025-03-31T12:00", tenants, { gap: ["2024-10", "2025-03"], monitoring });
+    const result = await own.run("2025-03-31T12:00", tenants, {
+      gap: ["2024-10", "2025-03"],
+      monitoring,
+      stop: () => false,
+      run: "night",
+    });
     messages.push(result.months.flatMap(({ units }) => units.map((unit) => unit.messages)));
     widths.add(JSON.stringify(asked));
   }

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { ask } from "../../../lib/accounting/ask.ts";
-import type { Monitoring, UidPrefixes, Window } from "../../../lib/accounting/ports.ts";
+import type { Monitoring, Only, Window } from "../../../lib/accounting/ports.ts";
 import { prefixesOf, SHARDS, shardsOf, Tiling } from "../../../lib/accounting/tiling.ts";
 import { GridmeterError } from "../../../lib/errors.ts";
 import { Random } from "../../simulator/index.ts";
@@ -10,14 +10,17 @@ import { MemoryMonitoring } from "../../support/memory-monitoring.ts";
 
 const T = 1_700_000_000;
 const WEEK = { from: T, to: T + 7 * DAY };
-type Judge = (window: Window, prefixes?: UidPrefixes) => "prometheus_too_large" | "prometheus_unavailable" | undefined;
+type Judge = (window: Window, only?: Only) => "prometheus_too_large" | "prometheus_unavailable" | undefined;
+
+const prefixesIn = (only: Only | undefined) => (only !== undefined && "prefixes" in only ? only.prefixes : undefined);
 
 /** A server that refuses what it is told to, and what it was asked, `refused` or not. */
 function server(judge: Judge) {
   const asked: { readonly hours: number; readonly share: number; readonly refused: boolean }[] = [];
   const monitoring: Monitoring = {
-    facts: async (_fact, window, _take, prefixes) => {
-      const code = judge(window, prefixes);
+    facts: async (_fact, window, _take, only) => {
+      const code = judge(window, only);
+      const prefixes = prefixesIn(only);
       const share = prefixes === undefined ? 1 : prefixes.length / 16 ** prefixes[0]!.length;
       asked.push({ hours: (window.to - window.from) / HOUR, share, refused: code !== undefined });
       if (code !== undefined) throw new GridmeterError(code, `${code}: the server's own words. Do this.`);
@@ -77,8 +80,10 @@ describe("what a server answers at once is remembered", () => {
   });
 
   test("hours that hold more than others are cut further, and no other", async () => {
-    const peak: Judge = ({ from, to }, prefixes) =>
-      from < T + 51 * HOUR && to > T + 50 * HOUR && (prefixes?.length ?? 16) > 4 ? "prometheus_too_large" : undefined;
+    const peak: Judge = ({ from, to }, only) =>
+      from < T + 51 * HOUR && to > T + 50 * HOUR && (prefixesIn(only)?.length ?? 16) > 4
+        ? "prometheus_too_large"
+        : undefined;
     const { monitoring, asked } = server(peak);
     await ask(monitoring, "end", WEEK, ignore);
     expect(asked.filter(({ share }) => share < 1).length).toBeGreaterThan(3);
@@ -104,8 +109,8 @@ describe("there is an end to asking", () => {
   });
 
   test("one that answers next to nothing is given up before thousands of queries become millions", async () => {
-    const { monitoring, asked } = server((_window, prefixes) =>
-      prefixes?.length === 1 && prefixes[0]!.length === 2 ? undefined : "prometheus_too_large",
+    const { monitoring, asked } = server((_window, only) =>
+      prefixesIn(only)?.length === 1 && prefixesIn(only)![0]!.length === 2 ? undefined : "prometheus_too_large",
     );
     await expect(ask(monitoring, "end", WEEK, ignore)).rejects.toThrow(/Given up on end/);
     expect(asked.length).toBeLessThanOrEqual(168 * 128 + 512 + 32);

@@ -4,7 +4,7 @@ import { parseMessage } from "../../../lib/apel/parse.ts";
 import type { Monitoring } from "../../../lib/accounting/ports.ts";
 import { runAccounting } from "../../../lib/accounting/run.ts";
 import type { RunOptions, RunResult } from "../../../lib/accounting/run.ts";
-import type { CountedMonth } from "../../../lib/accounting/count.ts";
+import type { CountedMonth } from "../../../lib/accounting/counted-month.ts";
 import type { UnitOutcome } from "../../../lib/accounting/month.ts";
 import type { Selection, Tenant, Unit } from "../../../lib/accounting/tenant.ts";
 import { startOf } from "../../../lib/accounting/time.ts";

@@ -14,9 +14,11 @@ const FACTS: readonly Fact[] = [
   "start",
   "finished",
   "cores",
+  "unscheduledCores",
   "vo",
   "cpu",
   "memoryRequest",
+  "unscheduledMemoryRequest",
   "memoryUsed",
 ];
 const window = { from: 1_741_564_800, to: 1_741_564_800 + 86_400 };
@@ -46,7 +48,10 @@ const NASTY = [
   '"} or vector(1) or {a="',
 ];
 const MATCHERS: readonly (readonly string[])[] = [[], ['cluster="prod"'], ['a!="b"', 'cluster=~"x|y"']];
-const PREFIXES = [undefined, ["0"], ["0", "1", "f"], ["a3f0c1d2-4"], ["a.b(c"]];
+const ONLY = [
+  undefined,
+  ...[["0"], ["0", "1", "f"], ["a3f0c1d2-4"], ["a.b(c"]].flatMap((texts) => [{ prefixes: texts }, { uids: texts }]),
+];
 
 describe("every query is PromQL", () => {
   it("finds a fault where there is one", () => {
@@ -57,8 +62,8 @@ describe("every query is PromQL", () => {
     for (const matchers of MATCHERS) {
       for (const labelPrefix of ["", "exported_"]) {
         const selection = { ...plain, namespace, matchers, labelPrefix };
-        for (const prefixes of PREFIXES) {
-          for (const fact of FACTS) expect(faults(factQuery(fact, selection, window, prefixes))).toEqual([]);
+        for (const only of ONLY) {
+          for (const fact of FACTS) expect(faults(factQuery(fact, selection, window, only))).toEqual([]);
         }
         for (const monitoring of [{}, { monitoringSelector: 'up{job="ksm"}' }]) {
           for (const { query } of queriesFor({ ...selection, ...monitoring }, window))
@@ -126,7 +131,9 @@ describe("the rules that queries keep", () => {
   });
 
   it("looks for uid prefixes in cAdvisor's id with either sign between the uid's parts", () => {
-    expect(factQuery("cpu", plain, window, ["a3f0c1d2-4"])).toContain('id=~".*[/-]pod(?:a3f0c1d2[-_]4).*"');
+    expect(factQuery("cpu", plain, window, { prefixes: ["a3f0c1d2-4"] })).toContain(
+      'id=~".*[/-]pod(?:a3f0c1d2[-_]4).*"',
+    );
   });
 
   it("refuses a VO label that is none", () => {

@@ -20,7 +20,9 @@ describe("the in-memory monitoring as a difficult server", () => {
     const day = { from: FEB, to: FEB + 86_400 };
     await expect(rowsOf(monitoring({ maxWindow: 86_400, maxRows: 3 }), "end", day)).resolves.toBeInstanceOf(Array);
     const [first] = await rowsOf(monitoring(), "end", WHOLE);
-    await expect(rowsOf(monitoring({ maxRows: 1 }), "end", WHOLE, [first?.uid ?? ""])).resolves.toHaveLength(1);
+    await expect(rowsOf(monitoring({ maxRows: 1 }), "end", WHOLE, { uids: [first?.uid ?? ""] })).resolves.toHaveLength(
+      1,
+    );
   });
 
   test("has forgotten what is older than its retention", async () => {
