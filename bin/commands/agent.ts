@@ -12,6 +12,10 @@ export type AgentOptions = AgentOverrides & { readonly once?: boolean | undefine
 const LOG_BUFFER = 1024 * 1024;
 /** The log of a program that ends is waited for so long, milliseconds. */
 const LAST_WORDS = 500;
+/** The kernel gives process 1 all that lost its parent, and Node reaps only what it has started itself. */
+const NO_INIT =
+  "the agent is process 1: what commands leave behind stays as zombies, until no process can be started any more; " +
+  "let an init be process 1, as in gridmeter's own image: tini, docker run --init, or shareProcessNamespace in Kubernetes";
 /** So long after a fault the agent tries to take its groups and commands along, milliseconds. */
 const CRASH_LIMIT = 10_000;
 
@@ -74,6 +78,7 @@ async function run(
   const { file, instance, job, openpaiNames } = config;
   const pushgateway = config.pushgateway === undefined ? null : new URL(config.pushgateway.url).origin;
   log.info({ version, file, instance, job, url, pushgateway, openpaiNames }, "running");
+  if (process.pid === 1) log.warn({}, NO_INIT);
   const told = await signal;
   log.info({ signal: told }, "told to end");
   await agent.stop("the agent was told to end");

@@ -8,8 +8,8 @@ import type { ProbeFigures } from "./meta-probe.ts";
 import type { PushAccount } from "./meta-pushes.ts";
 import type { Probe, ProbeRun } from "./probe.ts";
 
-/** What the agent's process costs, its children apart. */
-export type ProcessFigures = { readonly residentBytes: number; readonly cpuSeconds: number };
+/** What the agent's process costs, its children apart. Its memory is not known while it has no file descriptors left. */
+export type ProcessFigures = { readonly residentBytes: number | undefined; readonly cpuSeconds: number };
 
 export type MetaOptions = {
   readonly probes: readonly Pick<Probe, "name" | "interval" | "timeout" | "stuck">[];

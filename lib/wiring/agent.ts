@@ -133,5 +133,14 @@ function wallClock(): number {
 
 function processFigures(): ProcessFigures {
   const { user, system } = process.cpuUsage();
-  return { residentBytes: process.memoryUsage.rss(), cpuSeconds: (user + system) / 1e6 };
+  return { residentBytes: residentBytes(), cpuSeconds: (user + system) / 1e6 };
+}
+
+/** Node reads it from a file, and a scrape must be answered although none can be opened. */
+function residentBytes(): number | undefined {
+  try {
+    return process.memoryUsage.rss();
+  } catch {
+    return undefined;
+  }
 }
