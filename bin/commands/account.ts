@@ -7,7 +7,7 @@ import { errorText } from "../../lib/errors.ts";
 import { openLedger, openOutbox } from "../../lib/wiring/places.ts";
 import { chosenTenants, runPorts } from "../../lib/wiring/run-ports.ts";
 import { Progress } from "../show/progress.ts";
-import { boundYoungGeneration } from "../young-generation.ts";
+import { boundHeap } from "../bounded-heap.ts";
 import { monthsTable, tellRun } from "../show/run.ts";
 import { nowInSeconds, say } from "./options.ts";
 import { outboxStore, sendOn } from "./send.ts";
@@ -58,7 +58,7 @@ export async function account(options: AccountOptions): Promise<number> {
   if (!ledger.remembers)
     say("--ledger none: this run remembers nothing, asks for every day, and has no guard against figures going down.");
   const progress = new Progress();
-  boundYoungGeneration();
+  boundHeap();
   const result = await runAccounting(
     settings.tenants.map(({ tenant }) => tenant),
     { ...runPorts(settings, ledger.store), outbox: outboxStore(outbox, ledger) },
