@@ -10,11 +10,14 @@ import { z } from "zod";
 import type { Unit } from "../../lib/accounting/tenant.ts";
 import { messageKeys } from "../../lib/apel/keys.ts";
 import { DirectoryStore } from "../../lib/store/directory-store.ts";
+import { Random } from "../simulator/index.ts";
 import { spoolingViolations } from "../support/dirq-invariants.ts";
 import { generationMessages, generationOf } from "../support/dirq-messages.ts";
 import { bundledScript, scratchDirectory } from "../support/store-script.ts";
 
 const KILLS = 210;
+const SEED = Date.now() % 2 ** 31;
+const random = new Random(SEED);
 const SLOTS = 3;
 const READER = fileURLToPath(new URL("../support/dirq-reader.py", import.meta.url));
 // Writers work on three units at a time and leave them after a while: a loss is seen where nothing newer hides it.
@@ -67,7 +70,7 @@ async function oldMessages(queue: string): Promise<void> {
   await writeFile(join(directory, "67748580000002"), generationMessages(units[1]!, 0)[0]!.body);
 }
 
-test(`${KILLS} writers killed at random instants beside the real python-dirq reader`, async () => {
+test(`${KILLS} writers killed at random instants beside the real python-dirq reader (seed ${SEED})`, async () => {
   const store = join(scratch.path, "store");
   const queue = join(scratch.path, "queue");
   await oldMessages(queue);
@@ -79,10 +82,10 @@ test(`${KILLS} writers killed at random instants beside the real python-dirq rea
       const first = Math.floor(progress.killed / KILLS_PER_UNITS) * AT_A_TIME;
       progress.killed += 1;
       const current = JSON.stringify(units.slice(first, first + AT_A_TIME));
-      const { child, lines, closed } = run(process.execPath, script, store, queue, current);
+      const { child, lines, closed } = run(process.execPath, script, store, queue, current, `${random.unit()}`);
       await once(child.stdout!, "data");
       // Mostly in the first delivery, now and then after several.
-      await sleep(Math.random() ** 2 * 400);
+      await sleep(random.unit() ** 2 * 400);
       expect(child.kill("SIGKILL")).toBe(true);
       await closed;
       expect(child.signalCode).toBe("SIGKILL");

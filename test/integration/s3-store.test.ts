@@ -4,11 +4,14 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { errorText } from "../../lib/errors.ts";
 import { S3Store } from "../../lib/store/s3-store.ts";
 import { createS3 } from "../../lib/wiring/aws.ts";
+import { Random } from "../simulator/index.ts";
 import { startAwsFaults } from "../support/aws-faults.ts";
 import type { AwsFault, AwsFaults } from "../support/aws-faults.ts";
 import { PAGE, startMoto } from "../support/moto.ts";
 import type { Moto } from "../support/moto.ts";
 import { countOf, countUp, objectStoreContract } from "../support/object-store-contract.ts";
+
+const SEED = Date.now() % 2 ** 31;
 
 /**
  * moto looks at IfMatch and stores in two steps, so of two puts at the same instant both may win there; S3 lets one win. One
@@ -130,11 +133,10 @@ describe("faults", () => {
     await expect(store.put("k", "1")).rejects.toMatchObject({ code: "store_failed" });
   });
 
-  test("compare-and-set loses no update among random faults", async () => {
+  test(`compare-and-set loses no update among random faults (seed ${SEED})`, async () => {
+    const random = new Random(SEED);
     const kinds: readonly AwsFault[] = [error(500, "InternalError"), error(409, "OperationAborted"), { kind: "cut" }];
-    faults.set(({ method }) =>
-      method !== "HEAD" && Math.random() < 0.15 ? kinds[Math.floor(Math.random() * 3)] : undefined,
-    );
+    faults.set(({ method }) => (method !== "HEAD" && random.unit() < 0.15 ? random.pick(kinds) : undefined));
     await Promise.all([countUp(store, "counter", 10), countUp(store, "counter", 10)]);
     expect(countOf((await direct.get("counter"))?.body)).toBe(20);
   });

@@ -1,6 +1,6 @@
 // A gridmeter that publishes and delivers until it is killed: dirq-writer.ts STORE QUEUE UNITS (JSON). It reserves a
-// generation in the unit's state, puts its messages, reports `written <unit> <generation>`, and delivers. With a fourth
-// argument "once" it only delivers, until nothing is outgoing any more.
+// generation in the unit's state, puts its messages, reports `written <unit> <generation>`, and delivers. The fourth argument
+// is the seed by which units are chosen; with "once" in its place it only delivers, until nothing is outgoing any more.
 import { writeSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
@@ -10,14 +10,17 @@ import { putGeneration } from "../../lib/outbox/outgoing.ts";
 import { deliverAll } from "../../lib/spool/deliver.ts";
 import { DirectoryStore } from "../../lib/store/directory-store.ts";
 import { safeSegment } from "../../lib/store/object-store.ts";
+import { Random } from "../simulator/random.ts";
 import { NOW, generationMessages } from "./dirq-messages.ts";
 
-const [storeRoot = "", queueRoot = "", unitsJson = "", once] = process.argv.slice(2);
+const [storeRoot = "", queueRoot = "", unitsJson = "", seed = ""] = process.argv.slice(2);
+const once = seed === "once";
+const random = new Random(seed);
 const units = z
   .array(z.object({ site: z.string(), submitHost: z.string(), month: z.string() }))
   .parse(JSON.parse(unitsJson));
 const store = new DirectoryStore(storeRoot);
-const queue = new DirqQueue(queueRoot, once === undefined ? 200 : 30_000);
+const queue = new DirqQueue(queueRoot, once ? 30_000 : 200);
 
 const report = (line: string): unknown => writeSync(1, `${line}\n`);
 
@@ -32,7 +35,7 @@ async function reserve(unit: Unit): Promise<number> {
 }
 
 async function publish(): Promise<void> {
-  const index = Math.floor(Math.random() * units.length);
+  const index = random.int(0, units.length - 1);
   const unit = units[index]!;
   const generation = await reserve(unit);
   await putGeneration(store, unit, generation, generationMessages(unit, generation), NOW);
@@ -45,7 +48,7 @@ async function deliver(): Promise<void> {
   report("idle");
 }
 
-if (once === undefined) {
+if (!once) {
   for (;;) {
     await publish();
     await deliver();

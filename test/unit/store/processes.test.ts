@@ -4,8 +4,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { DirectoryStore } from "../../../lib/store/directory-store.ts";
+import { Random } from "../../simulator/index.ts";
 import { bodyOf, numberIn } from "../../support/store-body.ts";
 import { bundledScript, scratchDirectory } from "../../support/store-script.ts";
+
+const SEED = Date.now() % 2 ** 31;
 
 let script: string;
 beforeAll(() => {
@@ -26,8 +29,9 @@ test("compare-and-set among many processes loses no update", async () => {
   expect((await new DirectoryStore(scratch.path).get("counter"))?.body).toBe("180");
 });
 
-test("writers killed at random instants: readers see no torn and no lost object", async () => {
+test(`writers killed at random instants: readers see no torn and no lost object (seed ${SEED})`, async () => {
   const kills = 60;
+  const random = new Random(SEED);
   const store = new DirectoryStore(scratch.path);
   await store.put("k", bodyOf(0));
   const progress = { killed: 0 };
@@ -52,7 +56,7 @@ test("writers killed at random instants: readers see no torn and no lost object"
       let output = "";
       writer.stdout.setEncoding("utf8").on("data", (chunk: string) => (output += chunk));
       await once(writer.stdout, "data");
-      await sleep(Math.random() * 15);
+      await sleep(random.unit() * 15);
       writer.kill("SIGKILL");
       await once(writer, "close");
       const reported = Number(output.trimEnd().split("\n").at(-1));
