@@ -1,6 +1,6 @@
-import { readFile } from "node:fs/promises";
 import pLimit from "p-limit";
 import { isErrno } from "../store/fs-error.ts";
+import { readProcFile } from "./proc-file.ts";
 
 /** Where a process runs. `ids` are the containers around it, the outermost first: docker may run in a container itself. */
 export type CgroupOwner =
@@ -48,7 +48,7 @@ export const parseCgroup = (text: string): CgroupOwner => {
  */
 export const readCgroup = async (pid: number, proc = "/proc"): Promise<CgroupOwner> => {
   try {
-    return parseCgroup(await readFile(`${proc}/${pid}/cgroup`, "utf8"));
+    return parseCgroup(await readProcFile(`${proc}/${pid}/cgroup`));
   } catch (thrown) {
     if (isErrno(thrown, "ENOENT", "ESRCH", "EACCES", "EPERM")) return { kind: "unknown" };
     throw thrown;
