@@ -1,27 +1,9 @@
-import { Command, Option } from "@commander-js/extra-typings";
-import { report, several } from "./commands/options.ts";
-import { saveMemory } from "./little-memory.ts";
-
-declare const __GRIDMETER_VERSION__: string | undefined;
-
-// Node reads files with four threads, and a few commands on a file system that hangs would hold them all.
-process.env["UV_THREADPOOL_SIZE"] ??= "16";
-
-const version = typeof __GRIDMETER_VERSION__ === "undefined" ? "development" : __GRIDMETER_VERSION__;
-
-// Each command is loaded when it is run: the agent lives long, and has no use for the accounting's code in its memory.
-
-/** Runs a command and ends with its exit code: 0 done, 1 unexpected, 2 usage or configuration, 3 refused, 4 Prometheus or store failed. */
-async function run(command: () => Promise<number>, json: boolean | undefined): Promise<void> {
-  try {
-    process.exitCode = await command();
-  } catch (error) {
-    process.exitCode = report(error, json === true);
-  }
-}
+import { Option } from "@commander-js/extra-typings";
+import { addAgentCommands } from "./agent-commands.ts";
+import { json, newProgram, run } from "./command-line.ts";
+import { several } from "./commands/options.ts";
 
 const envFile = () => new Option("-e, --env-file <file>", "read settings from this file; the environment wins over it");
-const json = () => new Option("--json", "print one JSON object on stdout");
 const ledger = () =>
   new Option(
     "--ledger <place>",
@@ -46,13 +28,7 @@ const start = () => new Option("--start <time>", "start of the gap, ISO 8601 wit
 const end = () => new Option("--end <time>", "end of the gap, ISO 8601 with zone");
 const recount = () => new Option("--recount", "ask for every day again, settled ones too");
 
-const program = new Command()
-  .name("gridmeter")
-  .description(
-    "Accounting of Kubernetes jobs for APEL, and a node agent. Settings of the accounting are environment variables (docs/configuration.md), KAPEL's under their own names; those of the agent are a file (docs/agent.md).",
-  )
-  .version(version)
-  .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2));
+const program = newProgram();
 
 program
   .command("account")
@@ -124,52 +100,6 @@ program
   .option("--visibility <duration>", "how long others do not see a queue message that is being dealt with", "5m")
   .action((options) => run(async () => (await import("./commands/spool.ts")).spool(options), false));
 
-const agentConfig = () =>
-  new Option("--config <file>", "the agent's configuration, YAML or JSON (default: GRIDMETER_AGENT_CONFIG, else none)");
-const pushgateway = () =>
-  new Option(
-    "--pushgateway <url>",
-    "the Pushgateway (default: PUSHGATEWAY_URL, else pushgateway.url of the configuration)",
-  );
-
-program
-  .command("agent")
-  .description("on each node: run probes and publish what they read, on a Pushgateway and a port, until SIGTERM")
-  .addOption(agentConfig())
-  .addOption(pushgateway())
-  .option("--listen <address>", "host:port, :port, or off (default: listen of the configuration, else :9102)")
-  .option(
-    "--instance <name>",
-    "the node's name (default: NODE_NAME, else instance of the configuration, else the host's)",
-  )
-  .option("--openpai-names", "job-exporter's metric names beside our own")
-  .option("--once", "run each probe once and push; without a Pushgateway print the metrics on stdout")
-  .action((options) => {
-    saveMemory();
-    return run(async () => (await import("./commands/agent.ts")).agent(options, version), false);
-  });
-
-program
-  .command("probe")
-  .description("run one probe once and print its metrics; publishes nothing")
-  .argument("[name]", "the probe: see --list")
-  .addOption(agentConfig())
-  .option("--input <file>", "parse a saved output of its command (- for stdin) instead of running it")
-  .option("--list", "show all probes, their commands, and whether each can run on this node")
-  .addOption(new Option("--json", "print what was read as one JSON object on stdout"))
-  .action((name, options) => run(async () => (await import("./commands/probe.ts")).probe(name, options), options.json));
-
-program
-  .command("reap")
-  .description(
-    "delete the groups of dead agents from a Pushgateway: those of their job with a label probe, and no others",
-  )
-  .addOption(agentConfig())
-  .addOption(pushgateway())
-  .option("--job <name>", "the agents' job (default: that of the configuration, else gridmeter_agent)")
-  .option("--older-than <duration>", "only groups that were not pushed for so long", "1h")
-  .option("--dry-run", "only show what would be deleted")
-  .addOption(json())
-  .action((options) => run(async () => (await import("./commands/reap.ts")).reap(options), options.json));
+addAgentCommands(program);
 
 void program.parseAsync();

@@ -1,6 +1,6 @@
 // `npm run build` makes one file that runs with nothing beside it, on our Node and on the older one of a submit host.
 import { execFile } from "node:child_process";
-import { copyFile, mkdir, readdir } from "node:fs/promises";
+import { copyFile, mkdir, readFile, readdir, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -46,6 +46,19 @@ describe.each([
     expect(help).toMatchObject({ code: 0, stderr: "" });
     for (const command of ["account", "plan", "check", "manual"]) expect(help.stdout).toContain(`  ${command} `);
     expect((await runCli(["--version"], { cwd, program })).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+  });
+
+  test("the agent's commands, which are not packed, and a file that was cut off", async () => {
+    const list = await runCli(["probe", "--list"], { cwd, program });
+    expect(list).toMatchObject({ code: 0, stderr: "" });
+    expect(list.stdout).toContain("nvidia-smi");
+    expect((await runCli(["agent", "--nonsense"], { cwd, program })).code).toBe(2);
+    const whole = await readFile(join(cwd, "gridmeter.cjs"));
+    const cut = join(scratch.path, "cut.cjs");
+    await writeFile(cut, whole.subarray(0, whole.lastIndexOf("/*packed:")));
+    const run = await runCli(["--version"], { cwd, program: [node, cut] });
+    expect(run.code).toBe(1);
+    expect(run.stderr).toContain("is not whole");
   });
 
   test("account --dry-run", async () => {

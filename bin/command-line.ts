@@ -1,0 +1,33 @@
+import { Command, Option } from "@commander-js/extra-typings";
+import { report } from "./commands/options.ts";
+
+declare const __GRIDMETER_VERSION__: string | undefined;
+
+// Node reads files with four threads, and a few commands on a file system that hangs would hold them all.
+process.env["UV_THREADPOOL_SIZE"] ??= "16";
+
+export const version = typeof __GRIDMETER_VERSION__ === "undefined" ? "development" : __GRIDMETER_VERSION__;
+
+/** The program without commands. */
+export function newProgram(): Command {
+  return new Command()
+    .name("gridmeter")
+    .description(
+      "Accounting of Kubernetes jobs for APEL, and a node agent. Settings of the accounting are environment variables (docs/configuration.md), KAPEL's under their own names; those of the agent are a file (docs/agent.md).",
+    )
+    .version(version)
+    .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2));
+}
+
+// Each command is loaded when it is run: the agent lives long, and has no use for the accounting's code in its memory.
+
+/** Runs a command and ends with its exit code: 0 done, 1 unexpected, 2 usage or configuration, 3 refused, 4 Prometheus or store failed. */
+export async function run(command: () => Promise<number>, json: boolean | undefined): Promise<void> {
+  try {
+    process.exitCode = await command();
+  } catch (error) {
+    process.exitCode = report(error, json === true);
+  }
+}
+
+export const json = () => new Option("--json", "print one JSON object on stdout");
