@@ -109,9 +109,9 @@ async function scrapeFor(seconds: number, scraper: Scraper): Promise<number> {
   return bytes;
 }
 
-/** Commands of a round: one each of docker info, docker stats, nvidia-smi, iftop and ps, three docker ps, and four a container. */
+/** Commands of a round: one each of docker info, docker stats, nvidia-smi, iftop and ps, three docker ps, and three a container. */
 function commandsOf(containers: number): number {
-  return 8 + 4 * containers;
+  return 8 + 3 * containers;
 }
 
 /** What the agent itself costs with all probes on stand-in commands, scraped and pushing, its children apart. */

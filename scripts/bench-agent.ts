@@ -11,7 +11,7 @@ const LEAN = ["--max-semi-space-size=1"];
 const ABOUT = `The agent runs as one file, as it is shipped, with all probes on stand-in commands (a shell script that prints what the tools
 print), one container a GPU, a real Pushgateway, and a scrape every 2 s; one number is changed, so that nvidia-smi may be asked
 every 2 s as well. CPU is user and system time of the agent's process; its children are apart. "Bare Node" is a program that does
-nothing but start as many commands as often (8, and 4 a container) and read what they print. The predecessor's figures are of
+nothing but start as many commands as often (8, and 3 a container) and read what they print. The predecessor's figures are of
 job-exporter with commands that stood in likewise, on another machine. Of RSS, what is not the agent's own is node's program file,
 some 50 MB, which all node processes of a machine share. At the default interval of 30 s, CPU is a fifteenth of this.`;
 
