@@ -1,4 +1,4 @@
-import type { IncomingMessage } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { finished } from "node:stream/promises";
 import { errorText } from "../errors.ts";
 import { nameOf, parseUrl } from "./address.ts";
@@ -40,7 +40,7 @@ export const LONGEST_BODY = 300;
 
 /**
  * Asks a gateway and hands its answer over while it arrives, so that memory does not depend on its size. Returns once all of it
- * was there; what `take` throws comes out as it is. On Node's own client: the agent lives long, and axios takes 5 MB.
+ * was there, and gives its headers; what `take` throws comes out as it is. On Node's own client: the agent lives long, and axios takes 5 MB.
  * @throws GridmeterError `pushgateway_failed`, also for an answer that was cut off, and `config_invalid`
  */
 export async function exchange(
@@ -48,7 +48,7 @@ export async function exchange(
   request: GatewayRequest,
   options: GatewayOptions,
   take: (chunk: Buffer) => void,
-): Promise<void> {
+): Promise<IncomingHttpHeaders> {
   const { lost, largestAnswer = Infinity } = request;
   const { deadlineMs = request.usualDeadlineMs, authHeader } = options;
   const base = parseUrl(url, lost);
@@ -94,6 +94,7 @@ export async function exchange(
     });
     await finished(answer).catch((thrown: unknown) => (refusal ??= broken(status, thrown)));
     if (refusal !== undefined) throw refusal;
+    return answer.headers;
   } finally {
     answer?.destroy();
     if (options.connections === undefined) connections.close();

@@ -8,8 +8,11 @@ import type { GroupMembers } from "./group-scanner.ts";
 import { groupPath } from "./grouping.ts";
 import type { Grouping } from "./grouping.ts";
 
-/** A group of the gateway. `pushedAt`: last push that the gateway took, epoch seconds; 0 if it never took one. */
-export type Group = { readonly grouping: Grouping; readonly pushedAt: number };
+/**
+ * A group of the gateway. `pushedAt`: last push that the gateway took, epoch seconds; 0 if it never took one. `age`: seconds since
+ * then by the gateway's own clock, which `pushedAt` comes from; absent if it did not say what time it is.
+ */
+export type Group = { readonly grouping: Grouping; readonly pushedAt: number; readonly age?: number };
 
 const PATH = "/api/v1/metrics";
 /** Characters of an answer that is no list that are quoted. */
@@ -42,11 +45,12 @@ export async function listGroups(
     if (group !== undefined && wanted(group.grouping)) groups.push(group);
   });
   let start = "";
+  let date: string | undefined;
   try {
-    await exchange(url, LIST, options, (chunk) => {
+    ({ date } = await exchange(url, LIST, options, (chunk) => {
       if (start.length < QUOTED) start += chunk.toString("utf8", 0, QUOTED);
       scanner.write(chunk);
-    });
+    }));
     scanner.end();
   } catch (thrown) {
     if (!(thrown instanceof NoList)) throw thrown;
@@ -58,7 +62,10 @@ export async function listGroups(
     );
   }
   // The gateway lists them in no order.
-  return groups.toSorted((a, b) => (groupPath(a.grouping) < groupPath(b.grouping) ? -1 : 1));
+  const now = Date.parse(date ?? "") / 1000;
+  return groups
+    .map((group) => ({ ...group, ...(Number.isNaN(now) ? {} : { age: now - group.pushedAt }) }))
+    .toSorted((a, b) => (groupPath(a.grouping) < groupPath(b.grouping) ? -1 : 1));
 }
 
 /** Undefined for a group whose key cannot be told. @throws NoList if it is none */

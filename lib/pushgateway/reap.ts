@@ -12,7 +12,7 @@ export type ReapOptions = GatewayOptions & {
   readonly requireLabel: string;
   /** ... and were not pushed for longer than this */
   readonly olderThanSeconds: number;
-  /** epoch seconds */
+  /** epoch seconds; counts only where the gateway does not say what time it is */
   readonly now: number;
   /** only say what would be deleted */
   readonly dryRun?: boolean;
@@ -20,7 +20,7 @@ export type ReapOptions = GatewayOptions & {
 
 /**
  * Deletes the groups of dead agents, each by its exact grouping key (a DELETE by job alone leaves groups with further
- * labels). A push that the gateway refused is no sign of life: what the group then shows is old all the same.
+ * labels). A group's age is told by the gateway's clock: ours may be hours ahead, and every living agent be dead. A push that the gateway refused is no sign of life: what the group then shows is old all the same.
  * @returns the groups that were deleted (with `dryRun`: that would be)
  * @throws GridmeterError `pushgateway_failed` once all were tried, if one or more could not be deleted
  */
@@ -28,7 +28,7 @@ export async function reap(url: string, options: ReapOptions): Promise<readonly 
   const { job, requireLabel, olderThanSeconds, now } = options;
   const ofJob = (grouping: Grouping) => grouping["job"] === job && Object.hasOwn(grouping, requireLabel);
   const groups = await listGroups(url, options, ofJob);
-  const dead = groups.filter(({ pushedAt }) => now - pushedAt > olderThanSeconds);
+  const dead = groups.filter(({ pushedAt, age = now - pushedAt }) => age > olderThanSeconds);
   if (options.dryRun === true) return dead;
   const failures: unknown[] = [];
   for (const { grouping } of dead) await deleteGroup(url, grouping, options).catch((error) => failures.push(error));
