@@ -1,6 +1,6 @@
 // lib/pushgateway against the real Pushgateway, and against servers that misbehave as ones on the way do.
 import { createServer } from "node:http";
-import type { RequestListener, Server } from "node:http";
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { GridmeterError } from "../../lib/errors.ts";
 import { deleteGroup, push } from "../../lib/pushgateway/gateway.ts";
@@ -29,12 +29,13 @@ describe("the real Pushgateway", () => {
   /** the gateway with a clock that is so many seconds ahead, or (undefined) does not say what time it is */
   let shifted: string;
   let shift: number | undefined;
-  const before = createServer(async (request, response) => {
+  const answerShifted = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const answer = await fetch(`${gateway.url}${request.url}`, { method: request.method! });
     response.sendDate = false;
     const date = shift === undefined ? {} : { date: new Date(Date.now() + shift * 1000).toUTCString() };
     response.writeHead(answer.status, date).end(Buffer.from(await answer.arrayBuffer()));
-  });
+  };
+  const before = createServer((request, response) => void answerShifted(request, response));
   beforeAll(async () => {
     gateway = await startPushgateway();
     shifted = `http://127.0.0.1:${await listen(before)}`;
