@@ -51,9 +51,15 @@ async function lookUp(name: string, path: string): Promise<Located> {
   return refused ?? { kind: "not_found", detail: `${name} was not found in ${path}` };
 }
 
+/** What was read of files that the kernel runs, so that they need not be read for each run. */
+const known = new Map<string, string>();
+const MOST_KNOWN = 100;
+
 async function examine(file: string): Promise<Located> {
+  let stats;
   try {
-    if (!(await stat(file)).isFile()) return { kind: "not_executable", detail: `${file} is not a file` };
+    stats = await stat(file);
+    if (!stats.isFile()) return { kind: "not_executable", detail: `${file} is not a file` };
     await access(file, constants.X_OK);
   } catch (thrown) {
     if (isErrno(thrown, "EACCES", "EPERM")) {
@@ -64,7 +70,14 @@ async function examine(file: string): Promise<Located> {
     }
     throw thrown;
   }
-  if (await kernelRuns(file)) return found(file);
+  // Who writes into a file changes its time, and who puts another in its place the number.
+  const version = [stats.dev, stats.ino, stats.size, stats.ctimeMs].join(" ");
+  if (known.get(file) === version) return found(file);
+  if (await kernelRuns(file)) {
+    if (known.size >= MOST_KNOWN) known.clear();
+    known.set(file, version);
+    return found(file);
+  }
   return { kind: "not_executable", detail: `${file} is neither a binary nor does it begin with #!` };
 }
 

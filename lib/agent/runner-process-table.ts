@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { readdir } from "node:fs/promises";
+import { readFile, readdir } from "node:fs/promises";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { isErrno } from "../store/fs-error.ts";
 
@@ -60,16 +60,44 @@ export function isAlive(entry: ProcessEntry): boolean {
 
 const AT_ONCE = 64;
 
+/** Numbers of processes are given out in a circle; one of a million is not gone round within a minute. */
+const WIDE_CIRCLE = 1_000_000;
+
+/**
+ * Which numbers were given to processes since those of `first` were; undefined where the circle is too narrow to tell. To be
+ * called once the processes were listed. Rejects for want of file descriptors.
+ */
+async function givenSince(first: readonly number[]): Promise<((pid: number) => boolean) | undefined> {
+  try {
+    const circle = Number(await readFile("/proc/sys/kernel/pid_max", "utf8"));
+    // The last field of /proc/loadavg: the number that was given last (man 5 proc_loadavg).
+    const last = Number((await readFile("/proc/loadavg", "utf8")).split(" ").at(-1));
+    if (!(circle >= WIDE_CIRCLE && last > 0)) return undefined;
+    return (pid) => first.some((one) => inCircle(pid, one, last));
+  } catch (thrown) {
+    if (isStarved(thrown)) throw thrown;
+    return undefined;
+  }
+}
+
+/** Whether a number lies between two others, these included, on a circle. */
+export const inCircle = (pid: number, first: number, last: number): boolean =>
+  first <= last ? first <= pid && pid <= last : first <= pid || pid <= last;
+
 /**
  * All living processes that started at `start` (ticks) or later. In small steps: a node has thousands, and a scrape waits. Rejects
  * for want of file descriptors.
+ * @param first numbers of processes of this last minute: only those since one of them are wanted, and the thousands before need
+ *   not be read
  */
-export async function processesSince(start: number): Promise<ProcessEntry[]> {
+export async function processesSince(start: number, first?: readonly number[]): Promise<ProcessEntry[]> {
   const names = await readdir("/proc").catch((thrown: unknown): string[] => {
     if (isStarved(thrown)) throw thrown;
     return [];
   });
-  const pids = names.map(Number).filter((pid) => Number.isSafeInteger(pid));
+  const isWanted = first === undefined ? undefined : await givenSince(first);
+  const all = names.map(Number).filter((pid) => Number.isSafeInteger(pid));
+  const pids = isWanted === undefined ? all : all.filter(isWanted);
   const entries: ProcessEntry[] = [];
   for (let from = 0; from < pids.length; from += AT_ONCE) {
     for (const pid of pids.slice(from, from + AT_ONCE)) {

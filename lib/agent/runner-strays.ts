@@ -53,7 +53,8 @@ async function look(): Promise<void> {
     waiting = [];
     const starts = requests.flatMap(({ tree }) => tree.start ?? []);
     try {
-      const entries = starts.length === 0 ? [] : await processesSince(Math.min(...starts));
+      const first = requests.every(({ tree }) => tree.isRecent) ? requests.map(({ tree }) => tree.pid) : undefined;
+      const entries = starts.length === 0 ? [] : await processesSince(Math.min(...starts), first);
       const marks = await readMarks(entries);
       for (const { tree, answer } of requests) answer(straysOf(tree, entries, marks));
     } catch {

@@ -5,6 +5,9 @@ import type { ProcessEntry } from "./runner-process-table.ts";
 /** After its child was reaped, the number of a group may be given to others; for so long (milliseconds) it surely was not. */
 const NUMBER_STAYS_OURS = 5_000;
 
+/** Milliseconds. */
+const RECENT = 60_000;
+
 /**
  * One started command and all that came of it. The child is made the leader of a session and of a process group, both of
  * which carry its number.
@@ -14,6 +17,7 @@ export class Tree {
   readonly mark: string;
   readonly pid: number;
   #start: number | undefined;
+  readonly #seenAt = performance.now();
   #reapedAt: number | undefined;
 
   constructor(mark: string, pid: number) {
@@ -44,6 +48,11 @@ export class Tree {
 
   get isReaped(): boolean {
     return this.#reapedAt !== undefined;
+  }
+
+  /** Whether it was started within the last minute. */
+  get isRecent(): boolean {
+    return performance.now() - this.#seenAt < RECENT;
   }
 
   /** Whether processes in the group of that number are still the command's. */

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { isAlive, parseStat, processesSince, readProcess } from "../../../lib/agent/runner-process-table.ts";
+import { inCircle, isAlive, parseStat, processesSince, readProcess } from "../../../lib/agent/runner-process-table.ts";
 
 const REST = "-1 4194304 100 0 0 0 1 2 3 4 20 0 1 0 98765 1000 200";
 
@@ -39,10 +39,24 @@ test("the living processes of the machine are found by when they started", async
   expect(entry).toMatchObject({ parent: process.pid, alive: true });
   expect(await processesSince(entry.start)).toContainEqual(entry);
   expect(await processesSince(entry.start + 1)).not.toContainEqual(entry);
+  // Where numbers are given out in a narrow circle, all are read whatever the numbers.
+  expect(await processesSince(entry.start, [entry.pid])).toContainEqual(entry);
   expect(isAlive(entry)).toBe(true);
   expect(isAlive({ ...entry, start: entry.start - 1 })).toBe(false);
   child.kill("SIGKILL");
   await new Promise((resolve) => child.once("exit", resolve));
   expect(isAlive(entry)).toBe(false);
   expect(readProcess(entry.pid)).toBeUndefined();
+});
+
+test("numbers that were given out since one was, also round the end of the circle", () => {
+  expect([99, 100, 150, 200, 201].map((pid) => inCircle(pid, 100, 200))).toEqual([false, true, true, true, false]);
+  expect([99, 100, 101, 3999, 4000, 4_194_303].map((pid) => inCircle(pid, 4000, 100))).toEqual([
+    true,
+    true,
+    false,
+    false,
+    true,
+    true,
+  ]);
 });
