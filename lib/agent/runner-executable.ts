@@ -40,26 +40,50 @@ async function wrongDirectory(cwd: string): Promise<string | undefined> {
   }
 }
 
+/** Milliseconds for which a file is looked for where it was found before; then it may also be found in a folder further in front. */
+const REMEMBERED = 60_000;
+/** So many files are remembered. */
+const MOST = 100;
+
+/** Where a name was found in a PATH, and until when that counts. */
+const places = new Map<string, { readonly file: string; readonly until: number }>();
+/** Which version of a file the kernel was found to run. */
+const versions = new Map<string, string>();
+
+function remember<T>(what: Map<string, T>, key: string, value: T): void {
+  if (what.size >= MOST) what.clear();
+  what.set(key, value);
+}
+
 /** The first file of that name that can be executed; as a shell does, one that cannot only counts if no other is found. */
 async function lookUp(name: string, path: string): Promise<Located> {
+  const key = `${name}\0${path}`;
+  const before = places.get(key);
+  if (before !== undefined && performance.now() < before.until) {
+    const there = await examine(before.file);
+    if (there.kind === "found") return there;
+  }
   let refused: Unstartable | undefined;
   for (const folder of path.split(":").filter((entry) => isAbsolute(entry))) {
-    const there = await examine(join(folder, name));
-    if (there.kind === "found") return there;
+    const file = join(folder, name);
+    const there = await examine(file);
+    if (there.kind === "found") {
+      remember(places, key, { file, until: performance.now() + REMEMBERED });
+      return there;
+    }
     if (there.kind === "not_executable") refused ??= there;
   }
   return refused ?? { kind: "not_found", detail: `${name} was not found in ${path}` };
 }
 
-/** What was read of files that the kernel runs, so that they need not be read for each run. */
-const known = new Map<string, string>();
-const MOST_KNOWN = 100;
-
 async function examine(file: string): Promise<Located> {
-  let stats;
+  let version: string;
   try {
-    stats = await stat(file);
+    const stats = await stat(file);
     if (!stats.isFile()) return { kind: "not_executable", detail: `${file} is not a file` };
+    // Who writes into a file or takes a right away changes its time, and who puts another in its place the number.
+    version = [stats.dev, stats.ino, stats.size, stats.ctimeMs].join(" ");
+    if (versions.get(file) === version) return found(file);
     await access(file, constants.X_OK);
   } catch (thrown) {
     if (isErrno(thrown, "EACCES", "EPERM")) {
@@ -70,15 +94,11 @@ async function examine(file: string): Promise<Located> {
     }
     throw thrown;
   }
-  // Who writes into a file changes its time, and who puts another in its place the number.
-  const version = [stats.dev, stats.ino, stats.size, stats.ctimeMs].join(" ");
-  if (known.get(file) === version) return found(file);
-  if (await kernelRuns(file)) {
-    if (known.size >= MOST_KNOWN) known.clear();
-    known.set(file, version);
-    return found(file);
+  if (!(await kernelRuns(file))) {
+    return { kind: "not_executable", detail: `${file} is neither a binary nor does it begin with #!` };
   }
-  return { kind: "not_executable", detail: `${file} is neither a binary nor does it begin with #!` };
+  remember(versions, file, version);
+  return found(file);
 }
 
 /** Whether the file begins as a binary or names its interpreter. One that may be executed but not read is left to the kernel. */

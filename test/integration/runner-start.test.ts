@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { locateExecutable } from "../../lib/agent/runner-executable.ts";
 import { runCommand } from "../../lib/agent/runner.ts";
 import type { CommandResult } from "../../lib/agent/types.ts";
 import { command } from "../support/process-watch.ts";
@@ -41,6 +42,37 @@ async function run(argv: readonly [string, ...string[]], cwd?: string): Promise<
 }
 
 const failure = (kind: string, detail: string) => ({ kind, detail, seconds: expect.any(Number) });
+
+describe("a command that ran before", () => {
+  test("is looked at anew once it is another file, has lost a right, or has gone", async () => {
+    write("changing", "#!/bin/sh\necho one\n");
+    const path = file("changing");
+    for (let runs = 0; runs < 2; runs++) expect(await run([path])).toMatchObject({ kind: "ok" });
+    chmodSync(path, 0o644);
+    expect(await run([path])).toMatchObject({ kind: "not_executable" });
+    chmodSync(path, 0o755);
+    expect(await run([path])).toMatchObject({ kind: "ok" });
+    writeFileSync(path, "no longer a script\n");
+    expect(await run([path])).toMatchObject({ kind: "not_executable" });
+    rmSync(path);
+    expect(await run([path])).toMatchObject({ kind: "not_found" });
+  });
+
+  test("is found elsewhere in PATH when it is not there any more", async () => {
+    mkdirSync(file("front"));
+    mkdirSync(file("behind"));
+    write("front/moving", "#!/bin/sh\necho front\n");
+    write("behind/moving", "#!/bin/sh\necho behind\n");
+    const path = `${file("front")}:${file("behind")}`;
+    const located = (name: string) => locateExecutable(name, path);
+    expect(await located("moving")).toEqual({ kind: "found", path: file("front/moving") });
+    expect(await located("moving")).toEqual({ kind: "found", path: file("front/moving") });
+    rmSync(file("front/moving"));
+    expect(await located("moving")).toEqual({ kind: "found", path: file("behind/moving") });
+    rmSync(file("behind/moving"));
+    expect(await located("moving")).toMatchObject({ kind: "not_found" });
+  });
+});
 
 describe("a command that cannot be started", () => {
   test("is not there", async () => {
