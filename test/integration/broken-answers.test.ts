@@ -1,6 +1,7 @@
 // Whatever comes over the wire in place of a good answer: a clean error in time, or the next try's answer, never other figures.
 import { gzipSync } from "node:zlib";
 import type { Socket } from "node:net";
+import pLimit from "p-limit";
 import { describe, expect, test } from "vitest";
 import { GridmeterError } from "../../lib/errors.ts";
 import { createClient } from "../../lib/prometheus/connection.ts";
@@ -74,7 +75,8 @@ describe("a body that is cut", () => {
     const places = Array.from({ length: Math.ceil(bytes.length / every) }, (_, index) => index * every).concat(
       bytes.length,
     );
-    const found = await Promise.all(places.map((cut) => ask(server, 10, `${cut}`)));
+    // Side by side, since each waits a while before it tries again.
+    const found = await pLimit(50).map(places, (cut) => ask(server, 60, `${cut}`));
     for (const { rows, error } of found) expect({ rows, error }).toEqual({ rows: TRUTH, error: undefined });
     const again = places.filter((cut) => server.tries(`/${cut}/api/v1/query`) === 2);
     // Only what stands behind the whole of the text may be missing.
@@ -89,7 +91,7 @@ describe("a body that is cut", () => {
       const bytes = cuts[path.split("/")[1]!]!;
       socket.end(bytes.subarray(0, bytes.length - 40));
     });
-    const found = await Promise.all(Object.keys(cuts).map((name) => ask(server, 0.6, name)));
+    const found = await Promise.all(Object.keys(cuts).map((name) => ask(server, 1.5, name)));
     for (const { rows, error, seconds } of found) {
       expectTrue(rows, 3);
       expect(error?.code).toBe("prometheus_bad_answer");
@@ -159,10 +161,16 @@ describe("an answer that does not end", () => {
 
   test.concurrent.each<[name: string, answerer: Answerer]>([
     ["stops", (socket) => socket.write(response("slow down", { length: 1000, status: 429 }))],
-    ["goes on byte by byte", (socket) => trickle(socket, response("slow down", { length: 1e9, status: 503 }))],
+    [
+      "goes on byte by byte",
+      (socket) => {
+        socket.write(response("slow down", { length: 1e9, status: 503 }));
+        trickle(socket, Buffer.from(" and down"));
+      },
+    ],
   ])("a refusal that %s: what it says is told at the deadline, and the connection closed", async (_name, answerer) => {
     await using server = await startWireServer(answerer);
-    const { error, seconds } = await ask(server, 0.25);
+    const { error, seconds } = await ask(server, 0.6);
     expect(error).toMatchObject({ code: "prometheus_unavailable", message: expect.stringContaining('"slow down') });
     expect(seconds).toBeLessThan(4);
     await server.idle();
@@ -303,7 +311,7 @@ describe("an answer that is wrong, every time", () => {
     ["no HTTP", Buffer.from("SSH-2.0-OpenSSH_9.2\r\n"), "prometheus_unreachable", "HPE_INVALID_CONSTANT"],
   ])("%s", async (_name, bytes, code, quoted) => {
     await using server = await startWireServer((socket) => socket.end(bytes));
-    const { rows, error, seconds } = await ask(server, 0.6);
+    const { rows, error, seconds } = await ask(server, 0.8);
     expectTrue(rows, MANY.pods);
     expect(error?.code).toBe(code);
     expect(error?.message).toContain(quoted);
