@@ -1,3 +1,4 @@
+import { Buffer } from "node:buffer";
 import { onlyForGratia, recordProblems } from "./check-record.ts";
 import { parsedKey } from "./keys.ts";
 import { type ParsedRecord, parseMessage } from "./parse.ts";
@@ -37,7 +38,7 @@ function duplicateProblems(records: readonly ParsedRecord[]): Problem[] {
  * @param now epoch seconds; Infinity leaves out the rules about the future
  */
 export function checkMessage(text: string, now: number): Verdict {
-  const bytes = new TextEncoder().encode(text).length;
+  const bytes = Buffer.byteLength(text);
   if (bytes > MAX_BYTES) {
     const reason = `the message has ${bytes} bytes, more than ${MAX_BYTES}; split it, nothing else of it was checked`;
     return { problems: [{ line: 1, rule: "too-large", reason }], warnings: [] };

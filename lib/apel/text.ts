@@ -12,6 +12,7 @@ type OddCharacter = {
 export function oddCharacter(text: string): OddCharacter | undefined {
   for (const char of text) {
     const code = char.codePointAt(0) ?? 0;
+    if (code >= 0x20 && code < 0x7f) continue;
     const name = `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
     if (LINE_BREAKS.has(code)) return { rule: "line-break", reason: `a line break (${name}) stands inside a line` };
     if (code < 0x20 || code === 0x7f) return { rule: "control-character", reason: `a control character (${name})` };

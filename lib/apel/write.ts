@@ -41,7 +41,7 @@ function ordered(records: readonly ApelRecord[]): readonly ApelRecord[] {
 }
 
 /** Bodies of at most 500 records and 500 kB, the header included. */
-function bodies(header: string, texts: readonly string[]): string[] {
+function bodies(header: string, texts: Iterable<string>): string[] {
   const out: string[] = [];
   let body = "";
   let count = 0;
@@ -68,8 +68,10 @@ export function writeMessages(records: readonly ApelRecord[], format: MessageFor
   const all = ordered(records);
   return KINDS.flatMap((kind) => {
     const layout = layoutFor(kind, format);
-    const texts = all.filter((record) => record.kind === kind).map((record) => recordText(record, layout));
-    return bodies(layout.header, texts).map((body): ApelMessage => {
+    function* texts(): Generator<string> {
+      for (const record of all) if (record.kind === kind) yield recordText(record, layout);
+    }
+    return bodies(layout.header, texts()).map((body): ApelMessage => {
       const { problems } = checkMessage(body, now);
       return problems.length === 0 ? { kind, body } : refuse(problemText(problems));
     });
