@@ -6,7 +6,7 @@ import type { Client } from "./connection.ts";
 import { podSelectors } from "./labels.ts";
 import { findNamespaces } from "./namespaces.ts";
 import { overTime } from "./promql.ts";
-import { voLabelQuery } from "./queries.ts";
+import { findVoLabel } from "./vo-label.ts";
 
 export type { Finding };
 
@@ -107,7 +107,7 @@ async function exists(
 }
 
 async function vo(client: Client, selection: Selection, window: Window): Promise<Answer> {
-  const seen = (await client.instant(voLabelQuery(selection, window), window.to)).length > 0;
+  const seen = await findVoLabel(client, selection, window);
   if (seen) return { ok: true, answer: `yes, ${selection.voLabel}` };
   return {
     ok: false,

@@ -2,11 +2,11 @@ import type { Fact, Monitoring, Only, Row, Window } from "../accounting/ports.ts
 import type { Selection } from "../accounting/tenant.ts";
 import type { Client } from "./connection.ts";
 import { evidenceOf, evidenceQuery, findSeen } from "./evidence.ts";
-import { inParts } from "./in-parts.ts";
 import { findNamespaces, glanceQuery, namespacesQuery } from "./namespaces.ts";
 import { oneOf, uidPattern } from "./labels.ts";
 import { factQuery, failedQuery, voLabelQuery } from "./queries.ts";
 import { rowReader } from "./rows.ts";
+import { findVoLabel } from "./vo-label.ts";
 
 /** Pods named one by one in a query, with a prefix twice: VictoriaMetrics takes no query longer than 16 KiB. */
 const NAMED_AT_ONCE = { plain: 400, prefixed: 200 };
@@ -36,11 +36,7 @@ export function createMonitoring(client: Client, selection: Selection): Monitori
     clock: () => performance.now() / 1000,
     seen: (window) => findSeen(client, selection, window),
     namespaces: (window) => findNamespaces(client, selection, window),
-    voLabelSeen: async (window) => {
-      if (selection.voLabel === undefined) return false;
-      const found = await inParts(window, (part) => client.instant(voLabelQuery(selection, part), part.to));
-      return found.length > 0;
-    },
+    voLabelSeen: async (window) => selection.voLabel !== undefined && findVoLabel(client, selection, window),
   };
 }
 
