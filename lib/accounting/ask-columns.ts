@@ -122,20 +122,6 @@ export async function askSums(
   return sums;
 }
 
-/** The same by uid, for those who need nothing else of the pods. */
-export async function askParts(
-  monitoring: Monitoring,
-  fact: Extract<Fact, "cpu" | "memoryUsed">,
-  window: Window,
-  tiling?: Tiling,
-): Promise<ReadonlyMap<string, number>> {
-  const uids = new Uids();
-  const sums = await askSums(monitoring, fact, window, uids, tiling);
-  const byUid = new Map<string, number>();
-  for (const [uid, place] of uids) byUid.set(uid, sums.get(place) ?? 0);
-  return byUid;
-}
-
 function keepGreatest(into: Map<string, string>, uid: string, text: string): void {
   if (text > (into.get(uid) ?? "")) into.set(uid, text);
 }

@@ -13,6 +13,11 @@ export class Uids {
     return this.#places.size - 1;
   }
 
+  /** The place of a uid, if it has one. */
+  find(uid: string): number | undefined {
+    return this.#places.get(uid);
+  }
+
   /** All of them, with their places. */
   [Symbol.iterator](): Iterator<[uid: string, place: number]> {
     return this.#places[Symbol.iterator]();

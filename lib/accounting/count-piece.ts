@@ -1,3 +1,4 @@
+import type { Uids } from "./columns.ts";
 import type { Observation } from "./observation.ts";
 import { askCpu, askMemoryRequests, askMemoryUsed, askPods } from "./pods.ts";
 import type { FinishedPod, Unfinished } from "./pods.ts";
@@ -47,13 +48,18 @@ export async function countPiece(
   const lastSeen = seen.findLast((cell) => cell <= to);
   const withNames = isIndividual(tenant);
   const withVo = tenant.selection.voLabel !== undefined;
-  const { finished, unfinished } = await askPods(monitoring, { from, to }, { lastSeen, withVo, withNames, tiling });
+  const { finished, unfinished, uids } = await askPods(
+    monitoring,
+    { from, to },
+    { lastSeen, withVo, withNames, tiling },
+  );
   const last = endOfDay(days.at(-1) ?? days[0]);
   const all = tally(finished, from, last);
   // A restarted container's counter ends long before its pod, so what was measured is asked from the earliest start on.
   const measured = { from: Math.min(from, all.earliest), to };
   const mine = { [Symbol.iterator]: () => endingIn(finished, from, last) };
-  const details = all.mine === 0 ? noDetails(tenant) : await askDetails(tenant, monitoring, measured, mine, tiling);
+  const details =
+    all.mine === 0 ? noDetails(tenant) : await askDetails(tenant, monitoring, measured, mine, tiling, uids);
   return {
     to,
     unfinished,
@@ -106,12 +112,13 @@ async function askDetails(
   window: Window,
   pods: Iterable<FinishedPod>,
   tiling: Tiling,
+  uids: Uids,
 ): Promise<Details> {
   const none = noDetails(tenant);
   const [cpu, memoryRequest, memoryUsed] = await Promise.all([
-    none.cpu === undefined ? undefined : askCpu(monitoring, window.from, window.to, tiling),
-    none.memoryRequest === undefined ? undefined : askMemoryRequests(monitoring, window, pods, tiling),
-    none.memoryUsed === undefined ? undefined : askMemoryUsed(monitoring, window, tiling),
+    none.cpu === undefined ? undefined : askCpu(monitoring, window.from, window.to, tiling, uids),
+    none.memoryRequest === undefined ? undefined : askMemoryRequests(monitoring, window, pods, tiling, uids),
+    none.memoryUsed === undefined ? undefined : askMemoryUsed(monitoring, window, tiling, uids),
   ]);
   return {
     ...(cpu === undefined ? {} : { cpu }),

@@ -1,8 +1,9 @@
 import { GridmeterError } from "../errors.ts";
-import { Column, Uids, askColumn, askNames, askParts, askUnscheduled, askVos } from "./ask-columns.ts";
+import { Column, Uids, askColumn, askNames, askSums, askUnscheduled, askVos } from "./ask-columns.ts";
 import { CELL } from "./ports.ts";
 import type { Monitoring, Window } from "./ports.ts";
 import type { Tiling } from "./tiling.ts";
+import type { ByUid } from "./usage.ts";
 import { turns } from "./turns.ts";
 
 /** Clocks of nodes and of Prometheus differ: a completion may be scraped a little before its own value. Seconds. */
@@ -35,6 +36,8 @@ export type PieceOfPods = {
   /** made anew each time they are asked for, so that not all of them are in memory */
   readonly finished: Iterable<FinishedPod>;
   readonly unfinished: Unfinished;
+  /** all that were seen */
+  readonly uids: Uids;
 };
 
 export type PodOptions = {
@@ -116,7 +119,7 @@ export async function askPods(monitoring: Monitoring, window: Window, options: P
       };
     }
   }
-  return { finished: { [Symbol.iterator]: finished }, unfinished: { notFinished, noEnd } };
+  return { finished: { [Symbol.iterator]: finished }, unfinished: { notFinished, noEnd }, uids };
 }
 
 function phaseMissing(ends: Column): GridmeterError {
@@ -127,19 +130,32 @@ function phaseMissing(ends: Column): GridmeterError {
   );
 }
 
+/** A column by uid, in another unit. */
+function byUid(uids: Uids, column: Column, unit: (value: number) => number): ByUid {
+  return {
+    get: (uid) => {
+      const place = uids.find(uid);
+      const value = place === undefined ? undefined : column.get(place);
+      return value === undefined ? undefined : unit(value);
+    },
+  };
+}
+
 /**
  * CPU milliseconds used by each pod's containers: per container instance the latest counter, restarts added. Pods without
  * any sample are absent; nothing is put in their place.
  * @param from the earliest start of the pods that matter, since a restarted container's counter ends long before the pod
+ * @param uids those of the piece, which are in memory anyway
  */
 export async function askCpu(
   monitoring: Monitoring,
   from: number,
   to: number,
   tiling?: Tiling,
-): Promise<ReadonlyMap<string, number>> {
-  const seconds = await askParts(monitoring, "cpu", { from: from - SKEW, to }, tiling);
-  return new Map([...seconds].map(([uid, used]) => [uid, Math.round(used * 1000)]));
+  uids: Uids = new Uids(),
+): Promise<ByUid> {
+  const seconds = await askSums(monitoring, "cpu", { from: from - SKEW, to }, uids, tiling);
+  return byUid(uids, seconds, (used) => Math.round(used * 1000));
 }
 
 const kibibytes = (bytes: number): number => Math.ceil(bytes / 1024);
@@ -149,9 +165,10 @@ export async function askMemoryUsed(
   monitoring: Monitoring,
   window: Window,
   tiling?: Tiling,
-): Promise<ReadonlyMap<string, number>> {
-  const used = await askParts(monitoring, "memoryUsed", { from: window.from - SKEW, to: window.to }, tiling);
-  return new Map([...used].map(([uid, bytes]) => [uid, kibibytes(bytes)]));
+  uids: Uids = new Uids(),
+): Promise<ByUid> {
+  const used = await askSums(monitoring, "memoryUsed", { from: window.from - SKEW, to: window.to }, uids, tiling);
+  return byUid(uids, used, kibibytes);
 }
 
 /** Memory requests of these pods, whole KiB; pods without one are absent. */
@@ -160,16 +177,13 @@ export async function askMemoryRequests(
   window: Window,
   pods: Iterable<FinishedPod>,
   tiling?: Tiling,
-): Promise<ReadonlyMap<string, number>> {
+  uids: Uids = new Uids(),
+): Promise<ByUid> {
   const asked = { from: window.from - SKEW, to: window.to };
-  const uids = new Uids();
   const requests = await askColumn(monitoring, "memoryRequest", asked, uids, tiling);
-  const wanted = [...pods].map(({ uid }) => uid);
-  const lacking = wanted.filter((uid) => requests.get(uids.place(uid)) === undefined);
+  const lacking: string[] = [];
+  for (const { uid } of pods) if (requests.get(uids.place(uid)) === undefined) lacking.push(uid);
   const unscheduled = await askUnscheduled(monitoring, "unscheduledMemoryRequest", asked, lacking, tiling);
-  const known = wanted.flatMap((uid): [string, number][] => {
-    const bytes = requests.get(uids.place(uid)) ?? unscheduled.get(uid);
-    return bytes === undefined ? [] : [[uid, kibibytes(bytes)]];
-  });
-  return new Map(known);
+  for (const [uid, bytes] of unscheduled) requests.set(uids.place(uid), bytes);
+  return byUid(uids, requests, kibibytes);
 }

@@ -51,12 +51,11 @@ export type Job = {
   readonly memoryUsed?: number;
 };
 
-/** What is asked of pods beyond what counts them: CPU milliseconds and KiB by uid. */
-export type Details = {
-  readonly cpu?: ReadonlyMap<string, number>;
-  readonly memoryRequest?: ReadonlyMap<string, number>;
-  readonly memoryUsed?: ReadonlyMap<string, number>;
-};
+/** Something about pods: a Map, or a column of what was asked. */
+export type ByUid = { get(uid: string): number | undefined };
+
+/** What is asked of pods beyond what counts them: CPU milliseconds and KiB. */
+export type Details = { readonly cpu?: ByUid; readonly memoryRequest?: ByUid; readonly memoryUsed?: ByUid };
 
 /** A pod as a job, or the reason why it is left out. */
 export function toJob(pod: FinishedPod, defaultMilliCores: number | undefined, details: Details = {}): Job | LeftOut {
