@@ -13,11 +13,10 @@ import { Scraper, quantile } from "./agent-scrape.ts";
 export type Minute = {
   readonly gpus: number;
   readonly containers: number;
-  readonly node: readonly string[];
   /** a minute */
   readonly cpuSeconds: number;
-  /** of a program that only starts as many commands as often; undefined where that was not measured */
-  readonly bareSeconds: number | undefined;
+  /** of a program that only starts as many commands as often */
+  readonly bareSeconds: number;
   readonly residentBytes: number;
   readonly peakBytes: number;
   readonly privateBytes: number;
@@ -60,7 +59,6 @@ async function withAgent<T>(
     readonly containers: number;
     readonly gpus: number;
     readonly only?: string;
-    readonly flags: readonly string[];
   },
   work: (parts: {
     readonly pid: number;
@@ -69,7 +67,7 @@ async function withAgent<T>(
   }) => Promise<T>,
 ): Promise<T> {
   const folder = mkdtempSync(join(tmpdir(), "gridmeter-bench-agent-"));
-  const { containers, gpus, only, flags } = node;
+  const { containers, gpus, only } = node;
   const tools = standIns({ containers, gpus });
   const gateway = await startPushgateway();
   try {
@@ -80,7 +78,6 @@ async function withAgent<T>(
       gateway: gateway.url,
       interval: INTERVAL,
       timeout: INTERVAL,
-      node: flags,
       ...(only === undefined ? {} : { only }),
     });
     const scraper = new Scraper(agent.url);
@@ -119,9 +116,8 @@ export function minute(
   product: string,
   gpus: number,
   seconds: number,
-  flags: readonly string[],
 ): Promise<{ readonly minute: Minute; readonly hanging: Latency }> {
-  return withAgent(product, { containers: gpus, gpus, flags }, async ({ pid, scraper, tell }) => {
+  return withAgent(product, { containers: gpus, gpus }, async ({ pid, scraper, tell }) => {
     const { residentBytes: startBytes } = costOf(pid);
     await scrapeFor(WARM_UP, scraper);
     const [before, started] = [costOf(pid), performance.now()];
@@ -129,7 +125,7 @@ export function minute(
     const after = costOf(pid);
     const minutes = (performance.now() - started) / 60_000;
     const cpuSeconds = (after.cpuSeconds - before.cpuSeconds) / minutes;
-    const bareSeconds = flags.length > 0 ? undefined : await bareMinute(commandsOf(gpus), INTERVAL, seconds / 2);
+    const bareSeconds = await bareMinute(commandsOf(gpus), INTERVAL, seconds / 2);
     const { residentBytes, peakBytes, privateBytes } = after;
     tell("hang");
     // All have been started anew by then, and time out again and again while it is scraped.
@@ -137,7 +133,7 @@ export function minute(
     const hanging = await latency(scraper, 1000);
     tell("ok");
     const figures = { cpuSeconds, bareSeconds, residentBytes, peakBytes, privateBytes, startBytes, scrapeBytes };
-    return { minute: { gpus, containers: gpus, node: flags, ...figures }, hanging };
+    return { minute: { gpus, containers: gpus, ...figures }, hanging };
   });
 }
 
@@ -153,7 +149,7 @@ async function latency(scraper: Scraper, scrapes: number): Promise<Latency> {
 
 /** What a docker stats of so many containers costs. */
 export function many(product: string, containers: number, seconds: number): Promise<Many> {
-  const node = { containers, gpus: 0, only: "docker-stats", flags: [] };
+  const node = { containers, gpus: 0, only: "docker-stats" };
   return withAgent(product, node, async ({ pid, scraper }) => {
     await sleep(WARM_UP * 1000);
     const [before, started] = [costOf(pid), performance.now()];

@@ -54,13 +54,11 @@ export type AgentSettings = {
   readonly timeout: number;
   /** only this probe */
   readonly only?: string;
-  /** further arguments of node */
-  readonly node?: readonly string[];
 };
 
 /** Starts the agent with all probes on stand-in commands. */
 export function startBenchAgent(settings: AgentSettings): Promise<RunningAgent> {
-  const { file, folder, tools, gateway, interval, timeout, only, node = [] } = settings;
+  const { file, folder, tools, gateway, interval, timeout, only } = settings;
   const probes: Record<string, object> = { ...standInProbes(tools, timeout, interval) };
   probes["nvidia-smi"] = { ...probes["nvidia-smi"], interval };
   const chosen = Object.entries(probes).map(([name, one]) =>
@@ -73,7 +71,7 @@ export function startBenchAgent(settings: AgentSettings): Promise<RunningAgent> 
     probes: Object.fromEntries(chosen),
   });
   return startAgent({
-    program: [process.execPath, ...node, file],
+    program: [process.execPath, file],
     cwd: folder,
     args: ["--config", config],
     env: { PATH: tools.path },

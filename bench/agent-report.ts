@@ -19,12 +19,10 @@ const LARGEST_RESIDENT = 75e6;
 const LONGEST_SCRAPE = 0.02;
 
 const milliseconds = (value: number): string => `${(value * 1000).toFixed(value < 0.01 ? 2 : 1)} ms`;
-const withFlags = ({ node }: Minute): string => (node.length === 0 ? "" : `, node ${node.join(" ")}`);
 
 /** The tables of the section. */
 export function agentTables({ minutes, hanging, many, bundleBytes }: AgentResults): readonly Table[] {
   const verdict = (reached: boolean): string => (reached ? "yes" : "**no**");
-  const plain = minutes.filter(({ node }) => node.length === 0);
   return [
     {
       title: "A minute of the agent, all probes every 2 s, scraped every 2 s and pushing",
@@ -41,9 +39,9 @@ export function agentTables({ minutes, hanging, many, bundleBytes }: AgentResult
         "scrape",
       ],
       rows: minutes.map((one) => [
-        `${one.gpus} GPUs, ${one.containers} containers${withFlags(one)}`,
+        `${one.gpus} GPUs, ${one.containers} containers`,
         seconds(one.cpuSeconds),
-        one.bareSeconds === undefined ? "-" : seconds(one.bareSeconds),
+        seconds(one.bareSeconds),
         seconds(PREDECESSOR.get(one.gpus) ?? Number.NaN),
         bytes(one.residentBytes),
         bytes(one.privateBytes),
@@ -80,7 +78,7 @@ export function agentTables({ minutes, hanging, many, bundleBytes }: AgentResult
       title: "Targets",
       head: ["target", "wanted", "found", "reached"],
       rows: [
-        ...plain.flatMap(({ gpus, cpuSeconds }) => {
+        ...minutes.flatMap(({ gpus, cpuSeconds }) => {
           const wanted = PREDECESSOR.get(gpus) ?? Number.NaN;
           return [
             [
@@ -91,7 +89,7 @@ export function agentTables({ minutes, hanging, many, bundleBytes }: AgentResult
             ],
           ];
         }),
-        ...plain.map(({ gpus, residentBytes }) => [
+        ...minutes.map(({ gpus, residentBytes }) => [
           `RSS, ${gpus} GPUs`,
           `under ${bytes(LARGEST_RESIDENT)}`,
           bytes(residentBytes),
