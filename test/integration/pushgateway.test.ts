@@ -1,7 +1,7 @@
 // lib/pushgateway against the real Pushgateway, and against servers that misbehave as ones on the way do.
 import { createServer } from "node:http";
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { GridmeterError } from "../../lib/errors.ts";
 import { deleteGroup, push } from "../../lib/pushgateway/gateway.ts";
 import type { Grouping } from "../../lib/pushgateway/grouping.ts";
@@ -222,6 +222,19 @@ describe("what stands between", () => {
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
     expect((await failure(push(url, { job: "a" }, TEXT))).message).toContain("could not be reached");
+  });
+
+  test("a proxy of the environment is used, unless the gateway needs none", async () => {
+    handler = (_request, response) => response.writeHead(202).end();
+    vi.stubEnv("HTTP_PROXY", url);
+    vi.stubEnv("NO_PROXY", "127.0.0.1");
+    await push("http://pushgateway.example.org:9091", { job: "a" }, TEXT);
+    await push(url, { job: "b" }, TEXT);
+    vi.unstubAllEnvs();
+    expect(seen.map(({ path }) => path)).toEqual([
+      "http://pushgateway.example.org:9091/metrics/job/a",
+      "/metrics/job/b",
+    ]);
   });
 
   test("user and password of the URL, or a header; neither is ever in an error", async () => {
