@@ -10,7 +10,7 @@ export type Pace = {
 /** A piece that was counted: its days, how long it took (seconds, if there is a clock), and how many pods came. */
 export type Paced = { readonly days: number; readonly seconds: number | undefined; readonly pods: number };
 
-/** Pods of a piece at most: memory holds their figures, some 130 bytes each, while the piece is counted. */
+/** Pods of a piece, as the one before tells: memory holds their figures, some 130 bytes each, while it is counted. */
 const MOST_PODS = 400_000;
 const MOST_DAYS = 32;
 /** A size must be so much dearer before it is given up: what else the server does is measured with it. */
@@ -19,7 +19,7 @@ const CLEARLY = 1.25;
 /** A piece of this share of the days that were wanted tells of that size. */
 const ENOUGH = 0.75;
 
-/** A month: in halves it costs a server some more, since each looks ahead, and memory holds both. */
+/** A month: in halves it costs a server some more, since each looks ahead. */
 export const FIRST_PACE: Pace = { days: MOST_DAYS, settled: false };
 /** Where a run may be stopped between pieces and go on later, little must be lost, and the first piece must get done. */
 export const STOPPABLE_PACE: Pace = { days: 4, settled: false };
@@ -34,7 +34,7 @@ export const STOPPABLE_PACE: Pace = { days: 4, settled: false };
 export function paceAfter(pace: Pace, piece: Paced): Pace {
   const most = Math.max(1, Math.min(MOST_DAYS, Math.floor((MOST_PODS * piece.days) / Math.max(1, piece.pods))));
   const within = (next: Pace): Pace => ({ ...next, days: Math.min(next.days, most) });
-  // A remainder, or a piece of an earlier pace that was still under way, says nothing of this size; a short month does.
+  // A remainder says nothing of this size; a short month does.
   const tells = piece.days <= pace.days && piece.days >= pace.days * ENOUGH;
   if (piece.seconds === undefined || !tells || pace.settled) return within(pace);
   const cost = piece.seconds / piece.days;

@@ -7,7 +7,7 @@ import { dayUsage } from "./usage.ts";
 import type { DayUsage } from "./usage.ts";
 
 /** Changes whenever the queries or the counting rules change in a way that changes figures: all days are asked again then. */
-const QUERY_VERSION = 1;
+const QUERY_VERSION = 2;
 
 const entry = z.object({ fingerprint: z.string(), usage: dayUsage });
 const recounted = z.object({ fingerprint: z.string(), at: z.number() });

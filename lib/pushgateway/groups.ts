@@ -10,7 +10,7 @@ import type { Grouping } from "./grouping.ts";
 
 /**
  * A group of the gateway. `pushedAt`: last push that the gateway took, epoch seconds; 0 if it never took one. `age`: seconds since
- * then by the gateway's own clock, which `pushedAt` comes from; absent if it did not say what time it is.
+ * then by the clock of the gateway (or of what stands before it); absent if the answer did not say what time it was.
  */
 export type Group = { readonly grouping: Grouping; readonly pushedAt: number; readonly age?: number };
 

@@ -12,15 +12,23 @@ export type ReapOptions = GatewayOptions & {
   readonly requireLabel: string;
   /** ... and were not pushed for longer than this */
   readonly olderThanSeconds: number;
-  /** epoch seconds; counts only where the gateway does not say what time it is */
+  /** epoch seconds */
   readonly now: number;
   /** only say what would be deleted */
   readonly dryRun?: boolean;
 };
 
 /**
+ * How long a group was not pushed, seconds: by the gateway's clock or by ours, whichever makes it younger. Ours may be hours
+ * ahead, and so may be that of a proxy which puts its own time into the gateway's answers; then every living agent would be dead.
+ */
+export function ageOf({ pushedAt, age = Infinity }: Group, now: number): number {
+  return Math.min(age, now - pushedAt);
+}
+
+/**
  * Deletes the groups of dead agents, each by its exact grouping key (a DELETE by job alone leaves groups with further
- * labels). A group's age is told by the gateway's clock: ours may be hours ahead, and every living agent be dead. A push that the gateway refused is no sign of life: what the group then shows is old all the same.
+ * labels). A push that the gateway refused is no sign of life: what the group then shows is old all the same.
  * @returns the groups that were deleted (with `dryRun`: that would be)
  * @throws GridmeterError `pushgateway_failed` once all were tried, if one or more could not be deleted
  */
@@ -28,7 +36,7 @@ export async function reap(url: string, options: ReapOptions): Promise<readonly 
   const { job, requireLabel, olderThanSeconds, now } = options;
   const ofJob = (grouping: Grouping) => grouping["job"] === job && Object.hasOwn(grouping, requireLabel);
   const groups = await listGroups(url, options, ofJob);
-  const dead = groups.filter(({ pushedAt, age = now - pushedAt }) => age > olderThanSeconds);
+  const dead = groups.filter((group) => ageOf(group, now) > olderThanSeconds);
   if (options.dryRun === true) return dead;
   const failures: unknown[] = [];
   for (const { grouping } of dead) await deleteGroup(url, grouping, options).catch((error) => failures.push(error));

@@ -28,7 +28,11 @@ export async function send(
   // Once the answer has begun, what breaks is an error of the answer's too, and there it is dealt with.
   asked.on("error", () => {});
   asked.end(body);
-  const [answer] = await once(asked, "response");
+  // An answer of 101 is neither a response to Node nor an error: the connection is closed, and that is all.
+  const closed = once(asked, "close", { signal }).then(() => {
+    throw new Error("the connection was closed without an answer");
+  });
+  const [answer] = await Promise.race([once(asked, "response", { signal }), closed]);
   return answer;
 }
 

@@ -108,24 +108,26 @@ describe("the real Pushgateway", () => {
     expect(await reap(shifted, { ...options, now: now() })).toEqual([]);
     expect(await groupings()).toHaveLength(dead.length + others.length);
 
-    // By the gateway's clock, whatever ours says.
     shift = 120;
-    const would = await reap(shifted, { ...options, now: 0, dryRun: true });
+    const later = now() + 120;
+    const would = await reap(shifted, { ...options, now: later, dryRun: true });
     expect(would.map(({ grouping }) => grouping)).toEqual(expect.arrayContaining([...dead]));
     expect(await groupings()).toHaveLength(dead.length + others.length);
 
-    const deleted = await reap(shifted, { ...options, now: 0 });
+    const deleted = await reap(shifted, { ...options, now: later });
     expect(deleted.map(({ grouping }) => grouping)).toEqual(would.map(({ grouping }) => grouping));
     expect(deleted).toHaveLength(dead.length);
     await expect.poll(async () => (await groupings()).length).toBe(others.length);
     expect(await groupings()).toEqual(expect.arrayContaining([...others]));
   });
 
-  test("a reaper whose clock is hours ahead takes no living agent for dead", async () => {
+  test("neither a reaper's clock nor a proxy's that is hours ahead makes a living agent dead", async () => {
     await push(gateway.url, { job: AGENT, probe: "a" }, TEXT);
     const options = { job: AGENT, requireLabel: "probe", olderThanSeconds: 60, now: now() + 5 * 3600 };
     expect(await reap(gateway.url, options)).toEqual([]);
-    // Behind something that takes the time out of the answer, its own clock is all there is.
+    shift = 5 * 3600;
+    expect(await reap(shifted, { ...options, now: now() })).toEqual([]);
+    // Behind something that takes the time out of the answer, the reaper's clock is all there is.
     shift = undefined;
     expect(await reap(shifted, { ...options, dryRun: true })).toHaveLength(1);
   });
@@ -149,7 +151,7 @@ describe("the real Pushgateway", () => {
     await push(gateway.url, mine, odd);
     await push(gateway.url, { job: AGENT, probe: "custom" }, odd);
     await push(gateway.url, { job: "other", instance: "1" }, odd);
-    const options = { job: AGENT, requireLabel: "probe", olderThanSeconds: 60, now: now() };
+    const options = { job: AGENT, requireLabel: "probe", olderThanSeconds: 60, now: now() + 120 };
     shift = 120;
     expect((await reap(shifted, options)).map(({ grouping }) => grouping)).toEqual([mine]);
     const left = async () => (await gateway.metrics()).split("\n").filter((line) => line.startsWith("data{")).length;
@@ -186,6 +188,16 @@ describe("what stands between", () => {
     const error = await failure(push(url, { job: "a" }, TEXT));
     expect(error.message).toContain(`answered ${status}`);
     expect(seen).toHaveLength(1);
+  });
+
+  test("an answer that is none and changes the protocol is an error at once", async () => {
+    handler = (_request, response) =>
+      response.socket?.end("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n");
+    const started = performance.now();
+    const error = await failure(push(url, { job: "a" }, TEXT));
+    expect(error).toMatchObject({ code: "pushgateway_failed" });
+    expect(error.message).toContain("closed without an answer");
+    expect(performance.now() - started).toBeLessThan(5000);
   });
 
   test("the deadline is for the whole exchange, though bytes keep coming", async () => {
