@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import type { Comparison } from "./compare.ts";
 import type { Level } from "./growth.ts";
 import type { Run } from "./measure.ts";
@@ -5,6 +6,7 @@ import type { ColdMonth } from "./sections.ts";
 import { type Table, bytes, count, ratio, seconds } from "./tables.ts";
 
 const MB = 1e6;
+const cores = availableParallelism();
 
 /** A target, what was found, and where it was missed what the figures say about why. */
 export type Target = {
@@ -28,7 +30,9 @@ export function blockTargets(hours: number, cold: ColdMonth, daily: Comparison |
       reached: faster >= 3.5,
       why:
         `of ${seconds(cold.ours.middle.seconds)}, ${seconds(cold.limit.middle.seconds)} is what its queries take with nobody reading the ` +
-        `answers; the reference takes ${seconds(cold.reference.middle.seconds)}`,
+        `answers; the reference takes ${seconds(cold.reference.middle.seconds)}. Prometheus' own work for our queries is ` +
+        `${seconds(cold.ours.middle.cpuSeconds)} of CPU (${seconds(cold.reference.middle.cpuSeconds)} for the reference's, which come one after ` +
+        `the other), so that with ${cores} cores no program that asks them is done in less than ${seconds(cold.ours.middle.cpuSeconds / cores)}`,
     },
     {
       what: `cold month over the bare limit, ${on}`,
