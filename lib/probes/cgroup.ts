@@ -12,12 +12,27 @@ export type CgroupOwner =
 
 /**
  * The ways a container's group is called, by runtime and cgroup driver: `/docker/ID`, `/kubepods/.../ID`, `docker-ID.scope`,
- * `cri-containerd-ID.scope`, `crio-ID.scope`, `libpod-ID.scope`, and containerd's `SLICE:cri-containerd:ID`.
+ * `cri-containerd-ID.scope`, `crio-ID.scope`, `libpod-ID.scope`, `libpod-payload-ID`, and containerd's `SLICE:cri-containerd:ID`.
  */
-const SEGMENT = /^(?:[a-z][a-z-]{0,32}-|.{0,256}:[a-z-]{1,32}:)?([0-9a-f]{64})(?:\.scope)?$/;
+const SEGMENT = /^([a-z][a-z-]{0,32}-|.{0,256}:[a-z-]{1,32}:|)([0-9a-f]{64})(?:\.scope)?$/;
+/**
+ * Who watches a container has a group with its id too, beside its own, and is in the host's namespaces: podman's
+ * `libpod-conmon-ID.scope`, CRI-O's `crio-conmon-ID.scope`, a containerd shim with a group of its own.
+ */
+const WATCHER = /(?:^|[-:])(?:conmon|conmonrs|conmon-rs|shim)[-:]$/;
+/** As old podman called it, below the container's group or that of its pod. */
+const WATCHER_BELOW = "conmon";
+/** Above what Kata runs on the host for a container: `kata_overhead/ID`, `kata-overhead.slice/runtime-rs-ID.scope`. */
+const OVERHEAD = /^kata[_-]overhead(?:\.slice)?$/;
 
 const idsOf = (path: string): string[] => {
-  const ids = path.split("/").flatMap((segment) => SEGMENT.exec(segment)?.[1] ?? []);
+  const segments = path.split("/");
+  const overhead = segments.findIndex((segment) => OVERHEAD.test(segment));
+  const groups = overhead < 0 ? segments : segments.slice(0, overhead);
+  const ids = groups.flatMap((segment, at) => {
+    const [, prefix = "", id] = SEGMENT.exec(segment) ?? [];
+    return id === undefined || WATCHER.test(prefix) || groups[at + 1] === WATCHER_BELOW ? [] : [id];
+  });
   return [...new Set(ids)];
 };
 

@@ -26,6 +26,13 @@ describe("the container of a process", () => {
     ["containerd, without slices", `0::/k8s.io/${ID}\n`],
     ["CRI-O", `0::/kubepods.slice/kubepods-${POD}.slice/crio-${ID}.scope/container\n`],
     ["podman", `0::/machine.slice/libpod-${ID}.scope/container\n`],
+    ["podman without root", `0::/user.slice/user-7.slice/user@7.service/user.slice/libpod-${ID}.scope\n`],
+    ["podman in a service's group", `0::/system.slice/web.service/libpod-payload-${ID}\n`],
+    ["podman with cgroupfs", `4:memory:/libpod_parent/libpod-${ID}\n`],
+    ["docker with a systemd within", `0::/system.slice/docker-${ID}.scope/init.scope\n`],
+    ["a build within a container", `0::/docker/${ID}/buildkit/x2q0rm9v1c8dlz4k7h5n3w6yb\n`],
+    ["conmon of a podman within a container", `0::/docker/${ID}/machine.slice/libpod-conmon-${OTHER}.scope\n`],
+    ["Kata within a container", `0::/docker/${ID}/kata_overhead/${OTHER}\n`],
     ["seen from the agent's own group", `0::/../../kubepods-${POD}.slice/cri-containerd-${ID}.scope\n`],
     ["a unit within a container", `0::/docker/${ID}/system.slice/sshd.service\n`],
     ["one hierarchy of many", `3:cpu:/\n2:memory:/docker/${ID}\n1:name=systemd:/user.slice\n`],
@@ -42,7 +49,35 @@ describe("the container of a process", () => {
     "0::/system.slice/sshd.service\n",
     "0::/../../init.scope\n",
     `0::/system.slice/run-${ID.slice(0, 32)}.scope\n`,
+    // podman looks after a container's health with a unit that is called like the container
+    `0::/system.slice/${ID}.service\n`,
+    "0::/system.slice/cri-docker.service\n",
+    "0::/system.slice/docker.service/buildkit/x2q0rm9v1c8dlz4k7h5n3w6yb\n",
+    "0::/machine.slice/systemd-nspawn@lab.service/payload\n",
   ])("%j is the host's", (text) => {
+    expect(parseCgroup(text)).toEqual({ kind: "host" });
+  });
+
+  it.each([
+    ["podman's conmon", `0::/machine.slice/libpod-conmon-${ID}.scope\n`],
+    ["podman's conmon, v1", `1:name=systemd:/machine.slice/libpod-conmon-${ID}.scope\n2:memory:/\n`],
+    [
+      "podman's conmon without root",
+      `0::/user.slice/user-7.slice/user@7.service/user.slice/libpod-conmon-${ID}.scope\n`,
+    ],
+    ["podman's conmon in a service's group", "0::/system.slice/web.service/runtime\n"],
+    ["old podman's conmon", `4:memory:/libpod_parent/libpod-${ID}/conmon\n`],
+    ["the conmon of a podman pod", `4:memory:/libpod_parent/${ID}/conmon\n`],
+    ["CRI-O's conmon", `0::/system.slice/crio-conmon-${ID}.scope\n`],
+    ["CRI-O's conmon with the pod", `0::/kubepods.slice/kubepods-${POD}.slice/crio-conmon-${ID}.scope\n`],
+    ["CRI-O's conmon, seen from the agent's own group", `0::/../kubepods-${POD}.slice/crio-conmon-${ID}.scope\n`],
+    ["CRI-O's conmon with cgroupfs", `3:cpu:/kubepods/burstable/${POD}/crio-conmon-${ID}\n`],
+    ["CRI-O's conmon with systemd's names and cgroupfs", `3:cpu:/system.slice:crio-conmon:${ID}\n`],
+    ["conmon-rs", `0::/system.slice/crio-conmonrs-${ID}.scope\n`],
+    ["containerd's shim", `0::/system.slice/containerd-shim-${ID}.scope\n`],
+    ["Kata's machine, v1", `7:memory:/kata_overhead/${ID}\n`],
+    ["Kata's machine, systemd", `0::/kata-overhead.slice/runtime-rs-${ID}.scope\n`],
+  ])("%s watches a container, and is the host's", (_, text) => {
     expect(parseCgroup(text)).toEqual({ kind: "host" });
   });
 
