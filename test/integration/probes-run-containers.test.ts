@@ -227,6 +227,7 @@ describe("lsof", () => {
   });
 
   test("fails, rather than see no connections, where the host's processes are not seen", async () => {
+    rmSync(join(world.proc, "2"), { recursive: true });
     for (const { pid } of world.containers) writeFileSync(join(world.proc, String(pid), "cgroup"), "0::/\n");
     const run = await probeOf("lsof").run();
     expect(run).toMatchObject({ kind: "parse_error", metrics: [], readings: {} });

@@ -1,27 +1,35 @@
-import { readFile, readdir } from "node:fs/promises";
-import { orIfMissing } from "../../store/fs-error.ts";
+import { readdir } from "node:fs/promises";
+import { isErrno, orIfMissing } from "../../store/fs-error.ts";
 import { readCgroups, type CgroupOwner } from "../cgroup.ts";
 import { shortId } from "../container.ts";
+import { readProcFile } from "../proc-file.ts";
+import { BackOff } from "./back-off.ts";
 import { PatientReader } from "./patient-reader.ts";
 import type { Failure } from "./reading.ts";
 
 /** Seconds for looking at all processes of a node, of which there may be thousands. */
 const PATIENCE = 5;
-/** A container whose process is nowhere (the agent's own, with a view of its own of control groups) is looked for this seldom, runs. */
-const LOOK_AGAIN = 10;
 
-type Found = ReadonlyMap<string, number>;
+type Pids = ReadonlyMap<string, number>;
+
+export type ContainerPids = {
+  readonly kind: "ok";
+  /** a process of each container in which there is one */
+  readonly byId: Pids;
+  /** Why nobody knows whether the others have one; undefined where they have none, since they have ended or are between two starts. */
+  readonly unseen: Failure | undefined;
+};
 
 /**
  * Finds a process of each container, by the control groups of processes. The kernel says so at once, and needs no docker. The
- * process of the run before is tried first, so that not all processes of the node have to be looked at each time.
+ * process of the run before is tried first, so that not all processes of the node have to be looked at each time; those that were
+ * not found (the agent's own, with a view of its own of control groups) are looked for ever less often.
  */
 export class ContainerProcesses {
   readonly #proc: string;
   readonly #files = new PatientReader();
-  #last: Found = new Map();
-  #missing: ReadonlySet<string> = new Set();
-  #runs = 0;
+  readonly #backOff = new BackOff();
+  #last: Pids = new Map();
 
   /** @param proc where the host's /proc is */
   constructor(proc: string) {
@@ -29,43 +37,48 @@ export class ContainerProcesses {
   }
 
   /**
-   * A process id by container id; containers without a process have ended. A failure if they could not be looked for in time,
-   * or if this is not where the containers' processes are. Rejects if they cannot be looked at (no file descriptors left).
+   * A process id by container id. A failure if they could not be looked for in time. Rejects if they cannot be looked at (no file
+   * descriptors left).
    */
-  async find(ids: readonly string[], secondsLeft: number): Promise<Found | Failure> {
+  async find(ids: readonly string[], secondsLeft: number): Promise<ContainerPids | Failure> {
     const found = await this.#files.read(() => this.#find(ids), Math.min(PATIENCE, secondsLeft));
-    if (found === undefined) {
-      return { kind: "timeout", detail: "the control groups of processes could not be read in time" };
+    return found ?? { kind: "timeout", detail: "the control groups of processes could not be read in time" };
+  }
+
+  async #find(ids: readonly string[]): Promise<ContainerPids> {
+    const byId = new Map(await this.#lookAtLast(ids));
+    const missing = ids.filter((id) => !byId.has(id));
+    const due = this.#backOff.due(missing);
+    if (due.length > 0) {
+      for (const [id, pid] of await this.#lookAtAll(missing)) byId.set(id, pid);
+      this.#backOff.missed(due.filter((id) => !byId.has(id)));
     }
-    if (found !== "elsewhere") return found;
+    this.#last = byId;
+    return { kind: "ok", byId, unseen: ids.every((id) => byId.has(id)) ? undefined : await this.#unseen() };
+  }
+
+  /** Where the host's processes are not seen, the agent may find its own container, and would miss all others without a word. */
+  async #unseen(): Promise<Failure | undefined> {
+    if (await this.#isHost()) return undefined;
     const detail =
-      `none of ${ids.length} containers has a process in ${this.#proc}, which is not the host's: ` +
-      "let the agent see the host's processes (hostPID, or the setting proc)";
+      `it has no process in ${this.#proc}, which is not the host's: unless it is between two starts, the agent does not see it. ` +
+      "Let the agent see the host's processes (hostPID: true in Kubernetes, --pid=host in docker)";
     return { kind: "parse_error", detail };
   }
 
-  async #find(ids: readonly string[]): Promise<Found | "elsewhere"> {
-    const found = new Map<string, number>();
-    const before = new Map(ids.flatMap((id) => [[id, this.#last.get(id)] as const]));
-    const still = await readCgroups(
-      [...before.values()].filter((pid) => pid !== undefined),
+  async #lookAtLast(ids: readonly string[]): Promise<Pids> {
+    const last = ids.flatMap((id) => {
+      const pid = this.#last.get(id);
+      return pid === undefined ? [] : [[id, pid] as const];
+    });
+    const owners = await readCgroups(
+      last.map(([, pid]) => pid),
       this.#proc,
     );
-    for (const [id, pid] of before) {
-      if (pid !== undefined && depthIn(still.get(pid), shortId(id)) !== undefined) found.set(id, pid);
-    }
-    const missing = ids.filter((id) => !found.has(id));
-    this.#runs += 1;
-    if (missing.some((id) => !this.#missing.has(id)) || (missing.length > 0 && this.#runs >= LOOK_AGAIN)) {
-      for (const [id, pid] of await this.#lookAtAll(missing)) found.set(id, pid);
-      this.#missing = new Set(ids.filter((id) => !found.has(id)));
-      this.#runs = 0;
-    }
-    this.#last = found;
-    return ids.length > 0 && found.size === 0 && !(await this.#isHost()) ? "elsewhere" : found;
+    return new Map(last.filter(([id, pid]) => depthIn(owners.get(pid), shortId(id)) !== undefined));
   }
 
-  async #lookAtAll(ids: readonly string[]): Promise<Found> {
+  async #lookAtAll(ids: readonly string[]): Promise<Pids> {
     const names = await orIfMissing(readdir(this.#proc), []);
     const pids = names
       .filter((name) => /^\d{1,10}$/.test(name))
@@ -86,8 +99,12 @@ export class ContainerProcesses {
 
   /** Whether the kernel's own threads are there, which only the host has. */
   async #isHost(): Promise<boolean> {
-    const name = await orIfMissing(readFile(`${this.#proc}/2/comm`, "utf8"), "");
-    return name.trim() === "kthreadd";
+    try {
+      return (await readProcFile(`${this.#proc}/2/comm`)).trim() === "kthreadd";
+    } catch (thrown) {
+      if (isErrno(thrown, "ENOENT", "ESRCH", "EACCES", "EPERM")) return false;
+      throw thrown;
+    }
   }
 }
 

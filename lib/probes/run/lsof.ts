@@ -41,11 +41,11 @@ const create = (settings: ProbeSettings): Probe => {
       listed.map(({ id }) => id),
       run.left,
     );
-    if ("kind" in pids) return pids;
+    if (pids.kind !== "ok") return pids;
     const look = namespaces.begin(run);
     return async (container) => {
-      const pid = pids.get(container.id);
-      if (pid === undefined) return { kind: "ok", value: undefined, rejected: 0, exitCode: 0 };
+      const pid = pids.byId.get(container.id);
+      if (pid === undefined) return pids.unseen ?? { kind: "ok", value: undefined, rejected: 0, exitCode: 0 };
       const found = await look(pid);
       if (found.kind !== "ok") return found;
       return { ...found, value: found.value === undefined ? undefined : { container, sockets: found.value } };

@@ -133,6 +133,9 @@ function writeProc(proc: string, containers: readonly StandInContainer[]): void 
     writeFileSync(join(proc, String(pid), "cgroup"), `0::/system.slice/docker-${id}.scope\n`);
     symlinkSync(`net:[${pid}]`, join(proc, String(pid), "ns", "net"));
   }
+  // a thread of the kernel's own, which only a host has
+  mkdirSync(join(proc, "2"));
+  writeFileSync(join(proc, "2", "comm"), "kthreadd\n");
   mkdirSync(join(proc, "net"));
   const route = [
     "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask",
