@@ -1,21 +1,15 @@
-import { GridmeterError } from "../errors.ts";
-import type { Fact, Monitoring, Row, UidPrefixes, Window } from "./ports.ts";
+import type { Fact, Monitoring, Row, Window } from "./ports.ts";
 import { SHARDS, Tiling, prefixesOf, shardsOf } from "./tiling.ts";
-import type { Size } from "./tiling.ts";
-import { showTime } from "./time.ts";
+import { Tries } from "./tries.ts";
 
 const HOUR = 3600;
 /** Queries for one fact of one piece, answered and refused: so many for each hour of it, and all shards of one hour. */
 const MOST_QUERIES = { anHour: SHARDS / 2, besides: 2 * SHARDS };
-/** The smallest tile is asked for again before its refusal is believed: a busy server is slow with everything. */
-const MOST_SMALLEST = 5;
-/** A server that says it cannot answer now is asked for less so often before that is believed. */
-const MOST_UNAVAILABLE = 3;
 
-type Tile = { readonly window: Window; readonly size: Size; readonly shards: number };
+type Tile = { readonly window: Window; readonly size: number; readonly shards: number };
 
 /** The next tile from a place on: hours of all uids, or shards of the hour. */
-function tileAt(from: number, shard: number, to: number, size: Size): Tile {
+function tileAt(from: number, shard: number, to: number, size: number): Tile {
   const hours = Math.max(1, Math.ceil((to - from) / HOUR));
   if (shard === 0 && size >= 1) {
     const whole = Math.min(hours, size);
@@ -32,8 +26,8 @@ function tileAt(from: number, shard: number, to: number, size: Size): Tile {
  * merges them so that neither this nor the tiles matter: latest end and start, latest request
  * @param tiling what the server is known to answer; it learns
  * @param uids the pods asked for, where it is few; there may come rows of others
- * @throws whatever the monitoring throws; `prometheus_too_large` or `prometheus_unavailable`, with the question, once even
- * the smallest tile is refused or too many were needed
+ * @throws whatever the monitoring throws; the refusal, with the question, once even the smallest tile is refused or too many
+ * were needed
  */
 export async function ask(
   monitoring: Monitoring,
@@ -43,60 +37,25 @@ export async function ask(
   tiling: Tiling = new Tiling(),
   uids?: readonly string[],
 ): Promise<void> {
-  const most = MOST_QUERIES.besides + Math.ceil((window.to - window.from) / HOUR) * MOST_QUERIES.anHour;
+  const sizes = tiling.of(fact);
+  const tries = new Tries(fact, [window], MOST_QUERIES);
   let { from } = window;
   let shard = 0;
-  let inARow = 0;
-  let unavailable = 0;
-  let smallest = 0;
   let once = Infinity;
-  for (let queries = 1; ; queries += 1) {
-    const tile = tileAt(from, shard, window.to, Math.min(once, tiling.most(fact)));
+  for (;;) {
+    const tile = tileAt(from, shard, window.to, Math.min(once, sizes.most));
     const prefixes = tile.shards === SHARDS ? undefined : prefixesOf(shard, tile.shards);
-    try {
-      await monitoring.facts(fact, tile.window, take, prefixes === undefined ? uids && { uids } : { prefixes });
-    } catch (thrown) {
-      if (!isRefusal(thrown)) throw thrown;
-      inARow += 1;
-      if (thrown.code === "prometheus_unavailable") unavailable += 1;
-      const next = tiling.refused(fact, tile.size, inARow);
-      if (next === undefined) smallest += 1;
-      if (smallest >= MOST_SMALLEST || unavailable >= MOST_UNAVAILABLE || queries >= most)
-        throw givenUp(thrown, fact, tile.window, prefixes, queries);
-      once = next ?? tile.size;
+    const pods = prefixes === undefined ? "" : ` of the pods whose uid begins with ${prefixes.join(" or ")}`;
+    const only = prefixes === undefined ? uids && { uids } : { prefixes };
+    const part = { window: tile.window, pods, isSmallest: tile.size <= sizes.smallest };
+    if (!(await tries.answered(part, () => monitoring.facts(fact, tile.window, take, only)))) {
+      once = sizes.refused(tile.size, tries.inARow);
       continue;
     }
-    tiling.answered(fact, tile.size);
-    inARow = 0;
-    unavailable = 0;
-    smallest = 0;
+    sizes.answered(tile.size);
     once = Infinity;
     shard = (shard + tile.shards) % SHARDS;
     if (shard === 0) from = tile.window.to;
     if (from >= window.to) return;
   }
-}
-
-function isRefusal(thrown: unknown): thrown is GridmeterError {
-  return (
-    thrown instanceof GridmeterError &&
-    (thrown.code === "prometheus_too_large" || thrown.code === "prometheus_unavailable")
-  );
-}
-
-/** Which question was not answered, how small it was, and what the server said. */
-function givenUp(
-  refusal: GridmeterError,
-  fact: Fact,
-  { from, to }: Window,
-  prefixes: UidPrefixes | undefined,
-  queries: number,
-): GridmeterError {
-  const pods = prefixes === undefined ? "" : ` of the pods whose uid begins with ${prefixes.join(" or ")}`;
-  const times = queries === 1 ? "" : `, after ${queries} queries for parts of ${fact}`;
-  return new GridmeterError(
-    refusal.code,
-    `Given up on ${fact}${pods} from ${showTime(from)} to ${showTime(to)}${times}. ${refusal.message}`,
-    { cause: refusal },
-  );
 }

@@ -2,7 +2,6 @@ import { CELL, type Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
 import type { Client } from "./connection.ts";
 import { inParts } from "./in-parts.ts";
-import { Pace } from "./pace.ts";
 import { selector } from "./promql.ts";
 import { uidLabels } from "./uid-parts.ts";
 
@@ -92,9 +91,8 @@ async function askCells(
     shortest: CELL,
     uidLabels: narrowed === undefined ? [] : uidLabels(selection),
     known: (part: Window) => kind === "presence" && cellsOf(part).every((cell) => values.has(cell)),
-    pace: new Pace(),
   };
-  await Promise.all(spansOf(cells, POINTS[kind]).map((span) => inParts(span, ask, parting)));
+  await inParts(spansOf(cells, POINTS[kind]), ask, parting);
   return values;
 }
 

@@ -1,6 +1,7 @@
 import { type AxiosError, isAxiosError, isCancel } from "axios";
 import { isNetworkError } from "axios-retry";
 import { z } from "zod";
+import { CutShort } from "../accounting/tries.ts";
 import { GridmeterError, errorText } from "../errors.ts";
 import { adviseOn, tlsAdvice } from "./advice.ts";
 import { judgeRefusal, withoutQuery } from "./refusals.ts";
@@ -84,8 +85,7 @@ function unreadable(error: AxiosError, source: Source): GridmeterError {
         "Nothing was published. Set PROMETHEUS_SERVER to the base of the Prometheus HTTP API, not to a sign-in or web page.",
     );
   }
-  return new GridmeterError(
-    "prometheus_bad_answer",
+  return new CutShort(
     `The answer of ${source.name} was cut short, time after time (${source.hide(error.message)}). ` +
       "Nothing was published. See whether a proxy in between limits the size or the duration of an answer.",
   );

@@ -1,5 +1,6 @@
 import type { Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
+import type { Sample, Series } from "./answer.ts";
 import type { Client } from "./connection.ts";
 import { inParts } from "./in-parts.ts";
 import { overTime, quote, selector } from "./promql.ts";
@@ -48,21 +49,22 @@ export async function findNamespaces(
     matchers: [...selection.matchers, ...uids],
   });
   const parting = { asked: "namespaces", uidLabels: uidLabels(selection) };
-  const [whole, glances] = await Promise.all([
-    inParts(window, (part, uids) => client.instant(namespacesQuery(narrowed(uids), part), part.to), parting),
-    inParts(
-      { from: first - step, to: last },
-      ({ from, to }, uids) => client.range(glanceQuery(narrowed(uids)), from + step, to, step),
-      { ...parting, shortest: step },
-    ),
-  ]);
+  const askWhole = (part: Window, uids: readonly string[]): Promise<readonly Sample[]> =>
+    client.instant(namespacesQuery(narrowed(uids), part), part.to);
+  const glance = ({ from, to }: Window, uids: readonly string[]): Promise<readonly Series[]> =>
+    client.range(glanceQuery(narrowed(uids)), from + step, to, step);
+  // One after the other, so that nothing is asked any more once one of them was given up.
+  const found = [
+    ...(await inParts([window], askWhole, parting)),
+    ...(await inParts([{ from: first - step, to: last }], glance, { ...parting, shortest: step })),
+  ];
   const names = new Set<string>();
   const underPrefix = new Set<string>();
-  for (const { labels: found } of [...whole, ...glances]) {
-    const renamed = found[prefixed] ?? "";
+  for (const { labels: seen } of found) {
+    const renamed = seen[prefixed] ?? "";
     // Where the namespace is renamed, the plain label is that of kube-state-metrics itself.
     if (renamed !== "") underPrefix.add(renamed);
-    else names.add(found[plain] ?? "");
+    else names.add(seen[plain] ?? "");
   }
   names.delete("");
   if (selection.labelPrefix !== "") return { names: [...underPrefix].sort(), exportedNames: [] };

@@ -16,7 +16,7 @@ export async function findVoLabel(client: Client, selection: Selection, window: 
     seen ||= (await client.instant(query, part.to)).length > 0;
     return [];
   };
-  await inParts(window, ask, {
+  await inParts([window], ask, {
     asked: `the label ${selection.voLabel ?? ""}`,
     uidLabels: uidLabels(selection),
     known: () => seen,

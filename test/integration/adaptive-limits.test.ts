@@ -137,6 +137,23 @@ describe("a proxy that answers 429, 503, 413 and cut bodies at random", () => {
     }
   }
 
+  test("every longer answer is cut short: less is asked, and the messages are the same", async () => {
+    const proxy = await startFaultProxy(server.url);
+    const cut: Fault = { kind: "shortened", share: 0.9, tells: true };
+    let cuts = 0;
+    proxy.draw(({ form }) => {
+      if (longestRange(form.get("query") ?? "") <= 3 * DAY) return undefined;
+      cuts += 1;
+      return cut;
+    });
+    try {
+      expect(outcome(await account(cluster, proxy.url, from))).toEqual(outcome(await account(cluster, series, from)));
+      expect(cuts).toBeGreaterThan(4);
+    } finally {
+      await proxy.stop();
+    }
+  });
+
   test.each([1, 5, 10, 15, 20, 25, 30])(
     "%i of 100: the same messages or a clean error",
     async (percent) => {

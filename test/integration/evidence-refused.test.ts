@@ -1,14 +1,11 @@
 // What is asked over a range besides the facts (was monitoring seen, which namespaces are there, has any pod the VO label):
 // a server that refuses gets smaller questions, and the answer is that of a server that does not.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Window } from "../../lib/accounting/ports.ts";
+import type { Monitoring, Window } from "../../lib/accounting/ports.ts";
 import type { Selection } from "../../lib/accounting/tenant.ts";
 import { GridmeterError } from "../../lib/errors.ts";
 import { createClient } from "../../lib/prometheus/connection.ts";
-import type { Client } from "../../lib/prometheus/connection.ts";
-import { findSeen } from "../../lib/prometheus/evidence.ts";
-import { findNamespaces } from "../../lib/prometheus/namespaces.ts";
-import { findVoLabel } from "../../lib/prometheus/vo-label.ts";
+import { createMonitoring } from "../../lib/prometheus/monitoring.ts";
 import { Random } from "../simulator/index.ts";
 import { type Fault, type FaultProxy, prometheusError, startFaultProxy } from "../support/fault-proxy.ts";
 import { type PrometheusServer, startPrometheus } from "../support/prometheus-server.ts";
@@ -83,20 +80,27 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => Promise.all([whole.stop(), small.stop()]));
 
-const clientOf = (url: string, timeoutSeconds = 30): Client => createClient({ url, timeoutSeconds, concurrency: 4 });
+function monitoringOf(url: string, selection: Selection, timeoutSeconds = 30): Monitoring {
+  return createMonitoring(createClient({ url, timeoutSeconds, concurrency: 4 }), selection);
+}
 
 const QUESTIONS = {
-  seen: findSeen,
-  namespaces: findNamespaces,
-  voLabel: findVoLabel,
-} satisfies Record<string, (client: Client, selection: Selection, window: Window) => Promise<unknown>>;
+  seen: (monitoring, window) => monitoring.seen(window),
+  namespaces: (monitoring, window) => monitoring.namespaces(window),
+  voLabel: (monitoring, window) => monitoring.voLabelSeen(window),
+} satisfies Record<string, (monitoring: Monitoring, window: Window) => Promise<unknown>>;
 const NAMES = ["seen", "namespaces", "voLabel"] as const;
 
-async function answers(client: Client, selection: Selection): Promise<Record<string, unknown>> {
-  const all = await Promise.all(
-    NAMES.map(async (name) => [name, await QUESTIONS[name](client, selection, WINDOW)] as const),
-  );
+async function answers(monitoring: Monitoring): Promise<Record<string, unknown>> {
+  const all = await Promise.all(NAMES.map(async (name) => [name, await QUESTIONS[name](monitoring, WINDOW)] as const));
   return Object.fromEntries(all);
+}
+
+/** The error that a question ends with, which must be one of ours. */
+async function errorOf(question: Promise<unknown>): Promise<GridmeterError> {
+  const thrown: unknown = await question.catch((error: unknown) => error);
+  if (thrown instanceof GridmeterError) return thrown;
+  throw new Error(`Expected an error, got ${String(thrown)}.`);
 }
 
 /** A proxy before the server without limits, for as long as `use` takes. */
@@ -110,7 +114,7 @@ async function behind<T>(use: (proxy: FaultProxy) => Promise<T>): Promise<T> {
 }
 
 test("without refusals the answers are what was written", async () => {
-  const found = await Promise.all(SELECTIONS.map(([, selection]) => answers(clientOf(whole.url), selection)));
+  const found = await Promise.all(SELECTIONS.map(([, selection]) => answers(monitoringOf(whole.url, selection))));
   const cells = (from: number, to: number): number[] =>
     Array.from({ length: (to - from) * 12 }, (_, index) => T0 + from * HOUR + (index + 1) * 300);
   // Prometheus 2 closes a range at both ends, so that a sample on a cell's start counts in it too.
@@ -125,7 +129,9 @@ describe("--query.max-samples below what one cell, or one hour, holds", () => {
   test.each(SELECTIONS)("%s: the same answers", async (name, selection) => {
     const proxy = await startFaultProxy(small.url);
     try {
-      expect(await answers(clientOf(proxy.url), selection)).toEqual(await answers(clientOf(whole.url), selection));
+      expect(await answers(monitoringOf(proxy.url, selection))).toEqual(
+        await answers(monitoringOf(whole.url, selection)),
+      );
       const byUid = proxy.requests.filter(({ form }) => /uid=~/.test(form.get("query") ?? ""));
       // There are no pods behind the other two.
       if (name.endsWith("pods")) expect(byUid.length).toBeGreaterThan(10);
@@ -148,6 +154,7 @@ const REFUSALS: Readonly<Record<string, Fault>> = {
   ),
   "a timeout of the query": prometheusError(503, "timeout", "query timed out in expression evaluation"),
   "a timeout of a gateway": { kind: "answer", status: 504, body: "<h1>504 Gateway Time-out</h1>" },
+  "an answer that is cut short": { kind: "cut", body: '{"status":"success","data":{"resultType":"' },
   "no answer": { kind: "hang" },
 };
 
@@ -161,7 +168,9 @@ describe("refusals of whatever looks at more than four hours", () => {
   test.concurrent.each(Object.entries(REFUSALS))("%s: the same answers, and few are refused", async (_name, fault) => {
     await behind(async (proxy) => {
       proxy.draw(({ form }) => (seconds(form) > 4 * HOUR ? fault : undefined));
-      expect(await answers(clientOf(proxy.url, 0.3), selection)).toEqual(await answers(clientOf(whole.url), selection));
+      expect(await answers(monitoringOf(proxy.url, selection, 0.3))).toEqual(
+        await answers(monitoringOf(whole.url, selection)),
+      );
       const refused = proxy.requests.filter(({ form }) => seconds(form) > 4 * HOUR);
       expect(refused.length).toBeGreaterThan(0);
       // What may pass is tried four times.
@@ -172,7 +181,11 @@ describe("refusals of whatever looks at more than four hours", () => {
 
 describe("a server that refuses whatever it is asked", () => {
   const [, selection] = SELECTIONS[0]!;
-  const codes: Readonly<Record<string, string>> = { "429": "prometheus_unavailable", "503": "prometheus_unavailable" };
+  const codes: Readonly<Record<string, string>> = {
+    "429": "prometheus_unavailable",
+    "503": "prometheus_unavailable",
+    "an answer that is cut short": "prometheus_bad_answer",
+  };
   const asked = { seen: "signs of monitoring (up{", namespaces: "namespaces", voLabel: "the label label_vo" };
 
   test.concurrent.each(Object.entries(REFUSALS))("%s: an error that says what was asked, soon", async (name, fault) => {
@@ -180,28 +193,48 @@ describe("a server that refuses whatever it is asked", () => {
       NAMES.map((question) =>
         behind(async (proxy) => {
           proxy.draw(() => fault);
-          const thrown: unknown = await QUESTIONS[question](
-            clientOf(proxy.url, fault.kind === "hang" ? 0.1 : 0.4),
-            selection,
-            WINDOW,
-          ).catch((error: unknown) => error);
-          if (!(thrown instanceof GridmeterError)) throw new Error(`Expected an error, got ${String(thrown)}.`);
+          const monitoring = monitoringOf(proxy.url, selection, fault.kind === "hang" ? 0.1 : 0.4);
+          const thrown = await errorOf(QUESTIONS[question](monitoring, WINDOW));
           expect(thrown.code).toBe(codes[name] ?? "prometheus_too_large");
           expect(thrown.message).toContain(`Given up on ${asked[question]}`);
           expect(thrown.message).toMatch(/from 2025-03-\d\d \d\d:\d\d:\d\d UTC to 2025-03-.*, after \d+ queries\. /);
           expect(thrown.message).toContain("Nothing was published.");
-          expect(proxy.requests.length).toBeLessThan(30);
+          // What may pass is tried again each time.
+          expect(proxy.requests.length).toBeLessThan(fault.kind === "cut" ? 60 : 30);
         }),
       ),
     );
   });
+
+  test.concurrent.each(Object.entries(REFUSALS))(
+    "%s of pods, over 40 days: few queries, and none after the error",
+    async (_name, fault) => {
+      const days = { from: T0 - 30 * 24 * HOUR, to: T0 + 10 * 24 * HOUR };
+      await Promise.all(
+        NAMES.map((question) =>
+          behind(async (proxy) => {
+            // No `up`: the server says so, each time it is asked.
+            proxy.draw(({ form }) => (form.get("query")?.includes("kube_pod_") === true ? fault : undefined));
+            const monitoring = monitoringOf(proxy.url, selection, fault.kind === "hang" ? 0.25 : 5);
+            const thrown = await errorOf(QUESTIONS[question](monitoring, days));
+            expect(thrown.message).toContain("Given up on");
+            const asked = proxy.requests.length;
+            const { kind } = fault;
+            expect(asked).toBeLessThan(kind === "cut" ? 70 : 20);
+            await new Promise((resolve) => setTimeout(resolve, 1500));
+            expect(proxy.requests.length).toBe(asked);
+          }),
+        ),
+      );
+    },
+  );
 
   test("what is wrong with the question itself is not asked again", async () => {
     await behind(async (proxy) => {
       proxy.draw(() => prometheusError(400, "bad_data", "parse error"));
       for (const question of NAMES) {
         proxy.requests.length = 0;
-        const refusal = QUESTIONS[question](clientOf(proxy.url), selection, WINDOW);
+        const refusal = QUESTIONS[question](monitoringOf(proxy.url, selection), WINDOW);
         await expect(refusal).rejects.toMatchObject({ code: "prometheus_bad_query" });
         expect(proxy.requests.length).toBeLessThan(3);
       }
@@ -220,12 +253,12 @@ describe(`refusals and broken answers by chance (seed ${SEED})`, () => {
   test.concurrent.each(
     [10, 40].flatMap((percent) => SELECTIONS.slice(0, 3).map(([name, selection]) => ({ percent, name, selection }))),
   )("$percent of 100, $name: the same answer or a clean error", async ({ percent, name, selection }) => {
-    const expected = await answers(clientOf(whole.url), selection);
+    const expected = await answers(monitoringOf(whole.url, selection));
     const random = new Random(`${SEED} ${percent} ${name}`);
     await behind(async (proxy) => {
       proxy.draw(() => (random.int(1, 100) > percent ? undefined : random.pick(faults)));
       for (const question of NAMES) {
-        const found: unknown = await QUESTIONS[question](clientOf(proxy.url, 0.5), selection, WINDOW).catch(
+        const found: unknown = await QUESTIONS[question](monitoringOf(proxy.url, selection, 0.5), WINDOW).catch(
           (error: unknown) => error,
         );
         if (found instanceof GridmeterError) {

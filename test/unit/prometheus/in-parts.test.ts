@@ -58,7 +58,7 @@ describe("in parts", () => {
           if (size + (to - from) / HOUR / 10 > limit || random.int(1, 100) <= chance) throw refusal();
           return found;
         };
-        const found = await inParts(window, ask, { uidLabels: ["uid", "exported_uid"] });
+        const found = await inParts([window], ask, { uidLabels: ["uid", "exported_uid"] });
         expect(new Set(found)).toEqual(new Set(all.filter(({ hour }) => hour < hours)));
         // A good answer is not thrown away: only an overlap could bring a pod twice.
         expect(found.length).toBe(new Set(found).size);
@@ -75,7 +75,7 @@ describe("in parts", () => {
       if ((to - from) / HOUR > 16 || sizes.length === 9) throw refusal();
       return [];
     };
-    await inParts({ from: 0, to: 200 * HOUR }, ask);
+    await inParts([{ from: 0, to: 200 * HOUR }], ask);
     const refused = sizes[8]!;
     expect(sizes.slice(9, 12)).toContain(refused);
     expect(sizes.length).toBeLessThan(30);
@@ -84,10 +84,10 @@ describe("in parts", () => {
   test("nothing is asked of what is known", async () => {
     let asked = 0;
     const ask = async (): Promise<readonly number[]> => [(asked += 1)];
-    await inParts({ from: 0, to: HOUR }, ask, { known: () => true });
+    await inParts([{ from: 0, to: HOUR }], ask, { known: () => true });
     expect(asked).toBe(0);
     await inParts(
-      { from: 0, to: HOUR },
+      [{ from: 0, to: HOUR }],
       async (_part, uids) => (uids.length === 0 ? Promise.reject(refusal()) : ask()),
       {
         uidLabels: ["uid"],
@@ -105,7 +105,7 @@ describe("in parts", () => {
         asked += 1;
         throw refusal(code);
       };
-      const refused = inParts({ from: 0, to: 1000 * HOUR }, ask, { asked: "pods", uidLabels: ["uid"] });
+      const refused = inParts([{ from: 0, to: 1000 * HOUR }], ask, { asked: "pods", uidLabels: ["uid"] });
       const thrown: unknown = await refused.catch((error: unknown) => error);
       if (!(thrown instanceof GridmeterError)) throw new Error(`Expected an error, got ${String(thrown)}.`);
       expect(thrown.code).toBe(code);
@@ -119,6 +119,22 @@ describe("in parts", () => {
     },
   );
 
+  test("windows share what was learnt, the tries, and the end", async () => {
+    const windows = Array.from({ length: 40 }, (_, day) => ({ from: day * 100 * HOUR, to: (day * 100 + 24) * HOUR }));
+    const asked: Window[] = [];
+    let answering = true;
+    const ask = async (part: Window): Promise<readonly never[]> => {
+      asked.push(part);
+      if (!answering || part.to - part.from > 6 * HOUR) throw refusal();
+      answering = asked.length < 50;
+      return [];
+    };
+    await expect(inParts(windows, ask, { uidLabels: ["uid"] })).rejects.toMatchObject({ code: "prometheus_too_large" });
+    // Of the first fifty nearly all were answered, and once nothing was, it was soon over.
+    expect(asked.slice(0, 50).filter(({ from, to }) => to - from > 6 * HOUR).length).toBeLessThan(15);
+    expect(asked.length).toBeLessThan(65);
+  });
+
   test("a server that answers next to nothing ends it at an upper bound", async () => {
     let asked = 0;
     const ask = async (_part: Window, uids: readonly string[]): Promise<readonly never[]> => {
@@ -126,7 +142,7 @@ describe("in parts", () => {
       if (uids.length === 0 || /"[0-9a-f]\.\*"/.test(uids[0]!)) throw refusal();
       return [];
     };
-    const refused = inParts({ from: 0, to: 100 * HOUR }, ask, { uidLabels: ["uid"] });
+    const refused = inParts([{ from: 0, to: 100 * HOUR }], ask, { uidLabels: ["uid"] });
     await expect(refused).rejects.toMatchObject({ code: "prometheus_too_large" });
     const most = 600 + 64 * 100;
     expect(asked).toBeGreaterThanOrEqual(most);
@@ -136,7 +152,7 @@ describe("in parts", () => {
 
   test("an error that is no refusal ends it at once", async () => {
     const bad = new GridmeterError("prometheus_bad_query", "Bad.");
-    await expect(inParts({ from: 0, to: HOUR }, () => Promise.reject(bad))).rejects.toBe(bad);
+    await expect(inParts([{ from: 0, to: HOUR }], () => Promise.reject(bad))).rejects.toBe(bad);
   });
 });
 
