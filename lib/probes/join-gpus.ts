@@ -47,8 +47,11 @@ export const joinAssignedGpus = (
 export type GpuUser = {
   readonly gpu: GpuDevice;
   readonly process: GpuProcess;
-  /** `external` is a process of the host; `unknown` one of which nobody knows, such as one that has just ended */
-  readonly owner: ContainerNames | "external" | "unknown";
+  /**
+   * `external` is a process of the host; `unlisted` one of a container that no list has; `unknown` one of which nobody knows, such
+   * as one that has just ended, or any where the agent does not see the host's processes
+   */
+  readonly owner: ContainerNames | "external" | "unlisted" | "unknown";
 };
 
 export type GpuUse = readonly GpuUser[];
@@ -69,7 +72,7 @@ export const joinGpuUse = (
     const owner = owners.get(pid) ?? { kind: "unknown" };
     switch (owner.kind) {
       case "container":
-        return owner.ids.map((id) => known.get(shortId(id))).find((one) => one !== undefined) ?? "unknown";
+        return owner.ids.map((id) => known.get(shortId(id))).find((one) => one !== undefined) ?? "unlisted";
       case "host":
         return "external";
       case "unknown":
@@ -94,7 +97,7 @@ const byContainer = (use: GpuUse): NodeSample[] => {
   const groups = new Map<string, { first: ContainerNames; users: GpuUser[] }>();
   for (const user of use) {
     const { owner } = user;
-    if (owner === "external" || owner === "unknown") continue;
+    if (typeof owner !== "object") continue;
     const key = `${user.gpu.index} ${shortId(owner.id ?? "")}`;
     const group = groups.get(key) ?? { first: owner, users: [] };
     group.users.push(user);
@@ -119,7 +122,8 @@ const byContainer = (use: GpuUse): NodeSample[] => {
 
 /**
  * The metrics of the processes on GPUs. `zombies` are the short ids of zombie containers; undefined where nobody knows, and
- * then nothing is said about them. Of a GPU whose process list was read, 0 external processes are a reading.
+ * then nothing is said about them. Of a GPU whose process list was read, 0 external processes are a reading, unless it is known of
+ * none of its processes whose it is.
  */
 export const gpuUseMetrics = (
   gpus: readonly GpuDevice[],
@@ -127,8 +131,11 @@ export const gpuUseMetrics = (
   zombies: ReadonlySet<string> | undefined,
 ): Metric[] => {
   const read = gpus.filter(({ processes }) => processes !== undefined);
-  const count = (gpu: GpuDevice, counts: (owner: GpuUser["owner"]) => boolean): number =>
-    new Set(use.filter((one) => one.gpu === gpu && counts(one.owner)).map((one) => one.process.pid)).size;
+  const count = (gpu: GpuDevice, counts: (owner: GpuUser["owner"]) => boolean): number | undefined => {
+    const users = use.filter((one) => one.gpu === gpu);
+    if (users.length > 0 && users.every(({ owner }) => owner === "unknown")) return undefined;
+    return new Set(users.filter(({ owner }) => counts(owner)).map(({ process }) => process.pid)).size;
+  };
   const isZombie = (owner: GpuUser["owner"]): boolean =>
     typeof owner === "object" && owner.id !== undefined && zombies?.has(shortId(owner.id)) === true;
   return nodeMetrics([

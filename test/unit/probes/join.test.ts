@@ -149,7 +149,20 @@ describe("GPU to container by process", () => {
     ]);
     expect(
       joinGpuUse([gpu(0, { processes: [holder(9)] })], new Map([[9, within("e".repeat(64))]]), containers),
-    ).toMatchObject([{ owner: "unknown" }]);
+    ).toMatchObject([{ owner: "unlisted" }]);
+  });
+
+  it("says nothing, rather than none, of strangers on a GPU where it is known of no process whose it is", () => {
+    const few = [
+      gpu(0, { processes: [holder(4), holder(5)] }),
+      gpu(1, { processes: [holder(4), holder(9)] }),
+      gpu(2, { processes: [holder(4), holder(3)] }),
+      gpu(3),
+    ];
+    const known = new Map([...owners, [9, within("e".repeat(64))] as const]);
+    const metrics = gpuUseMetrics(few, joinGpuUse(few, known, containers)!, new Set());
+    expect(valuesBy(metrics, "gridmeter_gpu_external_processes", "gpu")).toEqual({ 1: 0, 2: 1, 3: 0 });
+    expect(valuesBy(metrics, "gridmeter_gpu_zombie_container_processes", "gpu")).toEqual({ 1: 0, 2: 0, 3: 0 });
   });
 
   it("adds up a container's memory on a GPU where all of it is known, and counts a process once", () => {
