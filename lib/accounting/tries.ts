@@ -3,7 +3,10 @@ import type { Window } from "./ports.ts";
 import { showTime } from "./time.ts";
 
 const HOUR = 3600;
-/** The smallest part is asked for again before its refusal is believed: a busy server is slow with everything. */
+/**
+ * The smallest part is asked for again before its refusal is believed: a busy server is slow with everything. An answer that
+ * is cut short has been tried again already.
+ */
 const MOST_SMALLEST = 5;
 /** A server that says it cannot answer now is asked for less so often before that is believed. */
 const MOST_UNAVAILABLE = 3;
@@ -53,7 +56,7 @@ export class Tries {
     } catch (thrown) {
       if (!isRefusal(thrown)) throw thrown;
       this.#inARow += 1;
-      if (isSmallest) this.#smallest += 1;
+      if (isSmallest) this.#smallest += thrown instanceof CutShort ? MOST_SMALLEST : 1;
       if (thrown.code === "prometheus_unavailable") this.#unavailable += 1;
       const goesOn =
         this.#smallest < MOST_SMALLEST && this.#unavailable < MOST_UNAVAILABLE && this.#queries < this.#most;
