@@ -47,7 +47,8 @@ export const CELL = 300;
 
 /**
  * The monitoring of one tenant's cluster. Implemented over Prometheus, and in memory for tests.
- * A refused query (too large, too slow) is thrown as a GridmeterError `prometheus_too_large`; the caller asks for less.
+ * A refused query is thrown as a GridmeterError: `prometheus_too_large` (also too slow), `prometheus_unavailable` (not now), or a
+ * `CutShort` for an answer that stopped in the middle; the caller asks for less.
  */
 export interface Monitoring {
   /**
