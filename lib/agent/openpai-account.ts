@@ -16,7 +16,7 @@ const COLLECTORS: Readonly<Record<string, string>> = {
 
 type Histogram = Extract<OpenPaiName, `cmd_${string}`>;
 
-/** The histogram of each command, and the probe in whose group it is: several probes run docker inspect. */
+/** The histogram of each command, by the probe that runs it, in whose group it is; behind it, what the probe calls the command. */
 const HISTOGRAMS: Readonly<Record<string, readonly [Histogram, ...(readonly string[])]>> = {
   "docker-daemon": ["cmd_docker_active_latency_seconds", "docker info", "systemctl"],
   "docker-stats": ["cmd_docker_stats_latency_seconds", "docker stats"],

@@ -1,5 +1,5 @@
-import { open } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
+import { readProcFile } from "../probes/proc-file.ts";
 import { RUN_VARIABLE } from "./runner-environment.ts";
 import { isAlive, isStarved, processesSince } from "./runner-process-table.ts";
 import type { ProcessEntry } from "./runner-process-table.ts";
@@ -9,7 +9,7 @@ import type { Tree } from "./runner-tree.ts";
 const LAZY = 1_000;
 /** The kernel answers environ under a lock that a stuck process may hold for ever: so long is waited, milliseconds ... */
 const READ_LIMIT = 500;
-/** ... and so many reads may hang (each keeps one of Node's four threads) until environments are read no more. */
+/** ... and so many reads may hang (each keeps one of Node's few threads for files) until environments are read no more. */
 const HANGING_READS = 2;
 /** A process in the middle of an exec has no environment for a moment: it is read again after these pauses, milliseconds. */
 const EXEC_PAUSES = [0, 20, 80, 200];
@@ -111,27 +111,6 @@ function markIn(environment: string): string | undefined {
     .split("\0")
     .find((entry) => entry.startsWith(NAME))
     ?.slice(NAME.length);
-}
-
-/** Room for a read; kept for the next, as a node may start a thousand processes a second. */
-let spare: Buffer | undefined;
-
-/** As readFile, which takes 128 KiB anew for each file of /proc, since these do not say how long they are. */
-async function readProcFile(path: string): Promise<string> {
-  const handle = await open(path, "r");
-  const room = spare ?? Buffer.allocUnsafeSlow(64 * 1024);
-  spare = undefined;
-  try {
-    let text = "";
-    for (;;) {
-      const { bytesRead } = await handle.read(room, 0, room.length, null);
-      if (bytesRead === 0) return text;
-      text += room.toString("latin1", 0, bytesRead);
-    }
-  } finally {
-    spare = room;
-    await handle.close();
-  }
 }
 
 /** Undefined if it cannot be read; empty during an exec, and for a process that has none. Rejects for want of file descriptors. */
