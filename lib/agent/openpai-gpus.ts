@@ -1,6 +1,6 @@
 import { shortId } from "../probes/container.ts";
 import type { GpuDevice } from "../probes/gpu.ts";
-import { joinGpuUse, joinZombies, type GpuUse } from "../probes/join.ts";
+import { joinGpuUse, joinZombies, processesOn, type GpuUse } from "../probes/join.ts";
 import type { NvidiaGpu } from "../probes/nvidia-smi-gpu.ts";
 import type { Readings } from "../probes/readings.ts";
 import type { RocmCard } from "../probes/rocm-smi-card.ts";
@@ -115,8 +115,7 @@ export const strangersOnGpus = ({ nvidia, containers, criContainers, logs }: Rea
   const known = containers === undefined ? criContainers : [...(criContainers ?? []), ...containers];
   const use = joinGpuUse(nvidia?.log.gpus, nvidia?.owners, known);
   if (nvidia === undefined || use === undefined) return [];
-  const external = (gpu: GpuDevice): number =>
-    new Set(use.filter((one) => one.gpu === gpu && one.owner === "external").map(({ process }) => process.pid)).size;
+  const external = (gpu: GpuDevice): number | undefined => processesOn(gpu, use, (owner) => owner === "external");
   const verdicts = joinZombies(logs, containers);
   const zombies = new Set(verdicts?.flatMap(({ container, zombie }) => (zombie ? [shortId(container.id ?? "")] : [])));
   return [

@@ -120,6 +120,17 @@ const byContainer = (use: GpuUse): NodeSample[] => {
   });
 };
 
+/** How many processes on a GPU have such an owner; undefined if it is known of none of its processes whose it is. */
+export const processesOn = (
+  gpu: GpuDevice,
+  use: GpuUse,
+  counts: (owner: GpuUser["owner"]) => boolean,
+): number | undefined => {
+  const users = use.filter((one) => one.gpu === gpu);
+  if (users.length > 0 && users.every(({ owner }) => owner === "unknown")) return undefined;
+  return new Set(users.filter(({ owner }) => counts(owner)).map(({ process }) => process.pid)).size;
+};
+
 /**
  * The metrics of the processes on GPUs. `zombies` are the short ids of zombie containers; undefined where nobody knows, and
  * then nothing is said about them. Of a GPU whose process list was read, 0 external processes are a reading, unless it is known of
@@ -131,11 +142,6 @@ export const gpuUseMetrics = (
   zombies: ReadonlySet<string> | undefined,
 ): Metric[] => {
   const read = gpus.filter(({ processes }) => processes !== undefined);
-  const count = (gpu: GpuDevice, counts: (owner: GpuUser["owner"]) => boolean): number | undefined => {
-    const users = use.filter((one) => one.gpu === gpu);
-    if (users.length > 0 && users.every(({ owner }) => owner === "unknown")) return undefined;
-    return new Set(users.filter(({ owner }) => counts(owner)).map(({ process }) => process.pid)).size;
-  };
   const isZombie = (owner: GpuUser["owner"]): boolean =>
     typeof owner === "object" && owner.id !== undefined && zombies?.has(shortId(owner.id)) === true;
   return nodeMetrics([
@@ -143,12 +149,12 @@ export const gpuUseMetrics = (
     ...read.map((gpu) => ({
       metric: "gridmeter_gpu_external_processes" as const,
       labels: gpuLabels(gpu),
-      value: count(gpu, (owner) => owner === "external"),
+      value: processesOn(gpu, use, (owner) => owner === "external"),
     })),
     ...read.map((gpu) => ({
       metric: "gridmeter_gpu_zombie_container_processes" as const,
       labels: gpuLabels(gpu),
-      value: zombies === undefined ? undefined : count(gpu, isZombie),
+      value: zombies === undefined ? undefined : processesOn(gpu, use, isZombie),
     })),
   ]);
 };

@@ -2,7 +2,7 @@ import { containerKey, type ContainerNames } from "./container.ts";
 import type { DockerContainer } from "./docker-inspect.ts";
 import type { DockerStatsRow } from "./docker-stats.ts";
 
-export { assignedMetrics, gpuUseMetrics, joinAssignedGpus, joinGpuUse } from "./join-gpus.ts";
+export { assignedMetrics, gpuUseMetrics, joinAssignedGpus, joinGpuUse, processesOn } from "./join-gpus.ts";
 export type { AssignedGpu, GpuMaker, GpuUse } from "./join-gpus.ts";
 export { joinNetwork, networkMetrics, type ContainerTraffic } from "./join-network.ts";
 export { joinZombies, zombieMetrics, type ZombieVerdict } from "./join-zombies.ts";

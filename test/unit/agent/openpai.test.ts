@@ -270,6 +270,12 @@ describe("GPUs", () => {
     expect(valuesBy(cards, "rocmsmi_temperature", "minor_number")).toEqual({ 1: 31, 2: 25 });
   });
 
+  test("nothing is said of strangers on a GPU of which no process is known whose it is", () => {
+    const blind = { ...all, nvidia: { ...all.nvidia, owners: new Map() } };
+    const counts = samplesOf(blind, "gpu_used_by_external_process_count").map(({ labels }) => labels["minor_number"]);
+    expect(counts).not.toContain("0");
+  });
+
   test("a card without a sensor at the edge is as warm as its junction", () => {
     const [card] = all.amd.report.gpus;
     const bare = {
