@@ -202,7 +202,7 @@ describe("a Prometheus that refuses large or long queries: the same messages", (
     try {
       await account("max-samples", proxy.url);
       const refused = proxy.requests.filter(({ status }) => status === 422);
-      expect(refused.length).toBeGreaterThan(20);
+      expect(refused.length).toBeGreaterThanOrEqual(5);
       const smallest = Math.min(
         ...refused.map(({ form }) => longestRange(form.get("query") ?? "")).filter((range) => range > 0),
       );
