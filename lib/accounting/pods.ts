@@ -49,15 +49,15 @@ export type PodOptions = {
   readonly tiling?: Tiling;
 };
 
-async function vanished(
+/** Which pods were still there when monitoring was last seen; undefined if it was not seen. */
+async function askAlive(
   monitoring: Monitoring,
-  open: readonly string[],
   { lastSeen, tiling }: PodOptions,
-): Promise<readonly string[]> {
-  if (open.length === 0 || lastSeen === undefined) return [];
+): Promise<((uid: string) => boolean) | undefined> {
+  if (lastSeen === undefined) return undefined;
   const uids = new Uids();
-  const alive = await askColumn(monitoring, "finished", { from: lastSeen - GONE_AFTER, to: lastSeen }, uids, tiling);
-  return open.filter((uid) => alive.get(uids.place(uid)) === undefined);
+  await askColumn(monitoring, "finished", { from: lastSeen - GONE_AFTER, to: lastSeen }, uids, tiling);
+  return (uid) => uids.find(uid) !== undefined;
 }
 
 /**
@@ -72,7 +72,7 @@ export async function askPods(monitoring: Monitoring, window: Window, options: P
   const uids = new Uids();
   const turn = turns(asked, monitoring);
   const none: ReadonlyMap<string, string> = new Map();
-  const [{ ends, names }, phases, starts, requests, vos] = await Promise.all([
+  const [{ ends, names }, phases, starts, requests, vos, isAlive] = await Promise.all([
     turn(async () =>
       options.withNames === true
         ? await askNames(monitoring, asked, uids, tiling)
@@ -82,17 +82,16 @@ export async function askPods(monitoring: Monitoring, window: Window, options: P
     turn(() => askColumn(monitoring, "start", asked, uids, tiling)),
     turn(() => askColumn(monitoring, "cores", asked, uids, tiling)),
     options.withVo ? turn(() => askVos(monitoring, asked, tiling)) : none,
+    turn(() => askAlive(monitoring, options)),
   ]);
   if (ends.size > 0 && phases.size === 0) throw phaseMissing(ends);
   const isFinished = (place: number): boolean => (phases.get(place) ?? 0) >= 1;
   const noEnd = new Set<string>();
-  const open: string[] = [];
   for (const [uid, place] of uids) {
     if (phases.get(place) === undefined) continue;
-    if (!isFinished(place)) open.push(uid);
-    else if (ends.get(place) === undefined) noEnd.add(uid);
+    const isLost = isFinished(place) ? ends.get(place) === undefined : isAlive?.(uid) === false;
+    if (isLost) noEnd.add(uid);
   }
-  for (const uid of await vanished(monitoring, open, options)) noEnd.add(uid);
   const notFinished = new Map<string, number>();
   for (const [uid, place] of uids) {
     const end = ends.get(place);
