@@ -116,7 +116,8 @@ export async function askSums(
   tiling?: Tiling,
 ): Promise<Column> {
   const parts = new Parts();
-  await ask(monitoring, fact, window, ({ uid, value, part = "" }) => parts.raise(uids.place(uid), part, value), tiling);
+  const take = ({ uid, value, part = "" }: Row): void => parts.raise(uids.placeOfCut(uid), part, value);
+  await ask(monitoring, fact, window, take, tiling);
   const sums = parts.sums();
   refuseInfinite(fact, sums, uids);
   return sums;

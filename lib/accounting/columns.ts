@@ -8,9 +8,13 @@ export class Uids {
   place(uid: string): number {
     const known = this.#places.get(uid);
     if (known !== undefined) return known;
-    // A copy, since it may be cut out of a longer text, all of which would stay in memory with it.
-    this.#places.set(Buffer.from(uid).toString(), this.#places.size);
+    this.#places.set(uid, this.#places.size);
     return this.#places.size - 1;
+  }
+
+  /** The place of a uid that was cut out of a longer text, all of which would stay in memory with it. */
+  placeOfCut(uid: string): number {
+    return this.find(uid) ?? this.place(Buffer.from(uid).toString());
   }
 
   /** The place of a uid, if it has one. */
