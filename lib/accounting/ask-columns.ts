@@ -1,10 +1,9 @@
 import { GridmeterError } from "../errors.ts";
 import { ask } from "./ask.ts";
-import { Column, Parts, Uids } from "./columns.ts";
+import { Column, Parts } from "./columns.ts";
+import type { Uids } from "./columns.ts";
 import type { Fact, Monitoring, Row, Window } from "./ports.ts";
 import type { Tiling } from "./tiling.ts";
-
-export { Column, Uids } from "./columns.ts";
 
 /**
  * A fact of which every pod has one number: latest end and start, whether it has finished, or the request in force at the

@@ -1,5 +1,7 @@
 import { GridmeterError } from "../errors.ts";
-import { Column, Uids, askColumn, askNames, askSums, askUnscheduled, askVos } from "./ask-columns.ts";
+import { askColumn, askNames, askSums, askUnscheduled, askVos } from "./ask-columns.ts";
+import { Uids } from "./columns.ts";
+import type { Column } from "./columns.ts";
 import { CELL } from "./ports.ts";
 import type { Monitoring, Window } from "./ports.ts";
 import type { Tiling } from "./tiling.ts";

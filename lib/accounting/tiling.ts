@@ -1,7 +1,8 @@
 import type { Fact, UidPrefixes } from "./ports.ts";
 import { Sizes } from "./sizes.ts";
 
-const HEX = Array.from({ length: 16 }, (_, digit) => digit.toString(16));
+/** The digits a uid is made of. */
+export const HEX: readonly string[] = Array.from({ length: 16 }, (_, digit) => digit.toString(16));
 /** Shards of an hour: two hexadecimal digits of the uid. An hour that is still refused will not be answered at all. */
 export const SHARDS = 256;
 

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { readProcFile } from "../probes/proc-file.ts";
+import { readProcFile } from "./proc-file.ts";
 import { RUN_VARIABLE } from "./runner-environment.ts";
 import { isAlive, isStarved, processesSince } from "./runner-process-table.ts";
 import type { ProcessEntry } from "./runner-process-table.ts";

@@ -1,6 +1,5 @@
 import pLimit from "p-limit";
-import { isErrno } from "../store/fs-error.ts";
-import { readProcFile } from "./proc-file.ts";
+import { isHidden, readProcFile } from "../agent/proc-file.ts";
 
 /** Where a process runs. `ids` are the containers around it, the outermost first: docker may run in a container itself. */
 export type CgroupOwner =
@@ -65,7 +64,7 @@ export const readCgroup = async (pid: number, proc = "/proc"): Promise<CgroupOwn
   try {
     return parseCgroup(await readProcFile(`${proc}/${pid}/cgroup`));
   } catch (thrown) {
-    if (isErrno(thrown, "ENOENT", "ESRCH", "EACCES", "EPERM")) return { kind: "unknown" };
+    if (isHidden(thrown)) return { kind: "unknown" };
     throw thrown;
   }
 };

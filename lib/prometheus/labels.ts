@@ -48,14 +48,10 @@ export function podSelectors(
 /** A regular expression for the uids asked for. */
 export type UidPattern = { readonly pattern: string };
 
-/** The uids with one of these beginnings; all of them if undefined. */
-export function startingWith(prefixes: UidPrefixes | undefined): UidPattern | undefined {
-  return prefixes === undefined ? undefined : { pattern: `${anyOf(prefixes)}.*` };
-}
-
 /** The uids of the pods asked for; all of them if undefined. */
 export function uidPattern(only: Only | undefined): UidPattern | undefined {
-  return only !== undefined && "uids" in only ? oneOf(only.uids) : startingWith(only?.prefixes);
+  if (only === undefined) return undefined;
+  return "uids" in only ? oneOf(only.uids) : { pattern: `${anyOf(only.prefixes)}.*` };
 }
 
 /** These uids only. Without any sign around them Prometheus looks them up one by one, instead of trying every uid it has. */

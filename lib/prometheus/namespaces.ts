@@ -4,7 +4,7 @@ import type { Sample, Series } from "./answer.ts";
 import type { Client } from "./connection.ts";
 import { inParts } from "./in-parts.ts";
 import { overTime, quote, selector } from "./promql.ts";
-import { uidLabels } from "./uid-parts.ts";
+import { narrowedTo, uidLabels } from "./uid-parts.ts";
 
 /** Points at which the pods of all namespaces are looked at: each costs a sample a pod, the whole window thousands. */
 const GLANCES = 24;
@@ -44,15 +44,11 @@ export async function findNamespaces(
   const step = Math.max(GLANCE_SECONDS, Math.ceil((window.to - window.from) / GLANCES));
   const first = Math.min(window.from + GLANCE_SECONDS, window.to);
   const last = first + Math.floor((window.to - first) / step) * step;
-  const narrowed = (uids: readonly string[]): Selection => ({
-    ...selection,
-    matchers: [...selection.matchers, ...uids],
-  });
   const parting = { asked: "namespaces", uidLabels: uidLabels(selection) };
   const askWhole = (part: Window, uids: readonly string[]): Promise<readonly Sample[]> =>
-    client.instant(namespacesQuery(narrowed(uids), part), part.to);
+    client.instant(namespacesQuery(narrowedTo(selection, uids), part), part.to);
   const glance = ({ from, to }: Window, uids: readonly string[]): Promise<readonly Series[]> =>
-    client.range(glanceQuery(narrowed(uids)), from + step, to, step);
+    client.range(glanceQuery(narrowedTo(selection, uids)), from + step, to, step);
   // One after the other, so that nothing is asked any more once one of them was given up.
   const found = [
     ...(await inParts([window], askWhole, parting)),

@@ -1,4 +1,5 @@
 import type { Selection } from "../accounting/tenant.ts";
+import { HEX } from "../accounting/tiling.ts";
 
 /** Some of the pods: the matchers that select them, and the pods among them when even these are too many. */
 export type UidPart = {
@@ -7,11 +8,14 @@ export type UidPart = {
   parts(): readonly UidPart[];
 };
 
-const HEX = Array.from({ length: 16 }, (_, digit) => digit.toString(16));
-
 /** Labels under which a pod's uid may stand: with a prefix, the plain one may be the uid of the target itself. */
 export function uidLabels({ labelPrefix }: Selection): readonly string[] {
   return labelPrefix === "" ? ["uid"] : [`${labelPrefix}uid`, "uid"];
+}
+
+/** The selection narrowed to a part of its pods. @param matchers those of the part */
+export function narrowedTo(selection: Selection, matchers: readonly string[]): Selection {
+  return { ...selection, matchers: [...selection.matchers, ...matchers] };
 }
 
 /**

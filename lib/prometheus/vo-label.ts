@@ -3,7 +3,7 @@ import type { Selection } from "../accounting/tenant.ts";
 import type { Client } from "./connection.ts";
 import { inParts } from "./in-parts.ts";
 import { voLabelQuery } from "./queries.ts";
-import { uidLabels } from "./uid-parts.ts";
+import { narrowedTo, uidLabels } from "./uid-parts.ts";
 
 /**
  * Whether any pod of the namespace carried the VO label in the window; asked in parts where it must be, until one did.
@@ -12,7 +12,7 @@ import { uidLabels } from "./uid-parts.ts";
 export async function findVoLabel(client: Client, selection: Selection, window: Window): Promise<boolean> {
   let seen = false;
   const ask = async (part: Window, uids: readonly string[]): Promise<readonly never[]> => {
-    const query = voLabelQuery({ ...selection, matchers: [...selection.matchers, ...uids] }, part);
+    const query = voLabelQuery(narrowedTo(selection, uids), part);
     seen ||= (await client.instant(query, part.to)).length > 0;
     return [];
   };

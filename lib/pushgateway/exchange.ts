@@ -7,6 +7,7 @@ import type { Connections } from "./connections.ts";
 import { PushgatewayError, failureOf } from "./failure.ts";
 import type { GatewayFailure } from "./failure.ts";
 import { beginningOf, send } from "./request.ts";
+import type { GatewayRequest } from "./request.ts";
 
 export type GatewayOptions = {
   /** value of the Authorization header, e.g. `Bearer ...`; user and password in the URL are sent as Basic authentication */
@@ -21,22 +22,8 @@ export type GatewayOptions = {
   readonly signal?: AbortSignal;
 };
 
-/** What is asked of a gateway. */
-export type GatewayRequest = {
-  readonly method: "GET" | "PUT" | "POST" | "DELETE";
-  readonly path: string;
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: string;
-  /** milliseconds, where `deadlineMs` is not given */
-  readonly usualDeadlineMs: number;
-  /** bytes of the answer that are taken in; default: all */
-  readonly largestAnswer?: number;
-  /** what did not happen if this fails, for the error */
-  readonly lost: string;
-};
-
 /** Characters of an answer that are quoted. */
-export const LONGEST_BODY = 300;
+const LONGEST_BODY = 300;
 
 /**
  * Asks a gateway and hands its answer over while it arrives, so that memory does not depend on its size. Returns once all of it

@@ -3,7 +3,20 @@ import { request as httpRequest } from "node:http";
 import type { IncomingMessage, RequestOptions } from "node:http";
 import { below } from "./address.ts";
 import type { Connections } from "./connections.ts";
-import type { GatewayRequest } from "./exchange.ts";
+
+/** What is asked of a gateway. */
+export type GatewayRequest = {
+  readonly method: "GET" | "PUT" | "POST" | "DELETE";
+  readonly path: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
+  /** milliseconds, where `deadlineMs` is not given */
+  readonly usualDeadlineMs: number;
+  /** bytes of the answer that are taken in; default: all */
+  readonly largestAnswer?: number;
+  /** what did not happen if this fails, for the error */
+  readonly lost: string;
+};
 
 /**
  * Sends a request, and gives the answer once its head is there. A redirect is not followed: it would take the credentials

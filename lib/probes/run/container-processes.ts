@@ -1,8 +1,8 @@
 import { readdir } from "node:fs/promises";
-import { isErrno, orIfMissing } from "../../store/fs-error.ts";
+import { isHidden, readProcFile } from "../../agent/proc-file.ts";
+import { orIfMissing } from "../../store/fs-error.ts";
 import { readCgroups, type CgroupOwner } from "../cgroup.ts";
 import { shortId } from "../container.ts";
-import { readProcFile } from "../proc-file.ts";
 import { BackOff } from "./back-off.ts";
 import { PatientReader } from "./patient-reader.ts";
 import type { Failure } from "./reading.ts";
@@ -102,7 +102,7 @@ export class ContainerProcesses {
     try {
       return (await readProcFile(`${this.#proc}/2/comm`)).trim() === "kthreadd";
     } catch (thrown) {
-      if (isErrno(thrown, "ENOENT", "ESRCH", "EACCES", "EPERM")) return false;
+      if (isHidden(thrown)) return false;
       throw thrown;
     }
   }

@@ -1,7 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { ask } from "../../../lib/accounting/ask.ts";
-import { Uids, askColumn, askNames, askSums, askUnscheduled, askVos } from "../../../lib/accounting/ask-columns.ts";
+import { askColumn, askNames, askSums, askUnscheduled, askVos } from "../../../lib/accounting/ask-columns.ts";
+import { Uids } from "../../../lib/accounting/columns.ts";
 import { askCpu, askMemoryRequests, askMemoryUsed, askPods } from "../../../lib/accounting/pods.ts";
 import type { ByUid } from "../../../lib/accounting/usage.ts";
 import type { Fact, Monitoring, Only, Row, Window } from "../../../lib/accounting/ports.ts";

@@ -1,4 +1,5 @@
 import { close, open, read } from "node:fs";
+import { isErrno } from "../store/fs-error.ts";
 
 /** Most of these files are smaller by far; where one is not, each further read takes twice as much. */
 const CHUNK = 4096;
@@ -27,3 +28,6 @@ export const readProcFile = (path: string): Promise<string> =>
       next(CHUNK);
     });
   });
+
+/** Whether a file of /proc could not be read since its process is gone, or may not be looked at. */
+export const isHidden = (thrown: unknown): boolean => isErrno(thrown, "ENOENT", "ESRCH", "EACCES", "EPERM");
