@@ -37,7 +37,7 @@ export type Results = {
   readonly longest: BlockHours;
 };
 
-/** Prepares the data where it is not there yet, and measures. Takes about ten minutes with the default options. */
+/** Prepares the data where it is not there yet, and measures. Measuring takes about a quarter of an hour with the default options. */
 export async function benchAccounting(options: BenchOptions): Promise<Results> {
   const { jobs, months, scrapeSeconds, growth, say, tell } = options;
   const shape = { jobs, months, scrapeSeconds };
