@@ -18,14 +18,17 @@ export async function askColumn(
   tiling?: Tiling,
 ): Promise<Column> {
   const column = new Column();
+  let likely = 0;
   const raised = fact === "end" || fact === "start" || fact === "finished";
   await ask(
     monitoring,
     fact,
     window,
     ({ uid, value }) => {
-      if (raised) column.raise(uids.place(uid), value);
-      else column.set(uids.place(uid), value);
+      const place = uids.place(uid, likely);
+      likely = place + 1;
+      if (raised) column.raise(place, value);
+      else column.set(place, value);
     },
     tiling,
   );

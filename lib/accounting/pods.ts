@@ -19,11 +19,11 @@ export type FinishedPod = {
   /** its name, where it was asked for, else "" */
   readonly pod: string;
   readonly end: number;
-  readonly start?: number;
+  readonly start?: number | undefined;
   /** sum of its containers' CPU requests, milli-cores; absent if none requests CPU */
-  readonly milliCores?: number;
+  readonly milliCores?: number | undefined;
   /** value of the VO label, if it has one */
-  readonly vo?: string;
+  readonly vo?: string | undefined;
 };
 
 /** Pods that are no jobs (yet); they belong to no day and are reported per run. */
@@ -109,14 +109,13 @@ export async function askPods(monitoring: Monitoring, window: Window, options: P
       if (end === undefined || !isFinished(place)) continue;
       const start = starts.get(place);
       const milliCores = Math.round((requests.get(place) ?? unscheduled.get(uid) ?? 0) * 1000);
-      const vo = vos.get(uid);
       yield {
         uid,
         pod: names.get(uid) ?? "",
         end: Math.floor(end),
-        ...(start === undefined ? {} : { start: Math.floor(start) }),
-        ...(milliCores > 0 ? { milliCores } : {}),
-        ...(vo === undefined ? {} : { vo }),
+        start: start === undefined ? undefined : Math.floor(start),
+        milliCores: milliCores > 0 ? milliCores : undefined,
+        vo: vos.get(uid),
       };
     }
   }

@@ -1,4 +1,7 @@
-import { DateTime } from "luxon";
+import { DateTime, Settings } from "luxon";
+
+// Nothing is written in words. To find out which language the system speaks takes a tenth of the program's start.
+Settings.defaultLocale = "en";
 
 /** Seconds of a UTC day. */
 export const DAY = 86_400;

@@ -10,39 +10,29 @@ export type Series = {
   readonly values: readonly (readonly [time: number, value: number])[];
 };
 
+/** JSON has no NaN, so a value is a text. */
+type PointAsSent = readonly [time: number, value: string];
+
 const SPECIAL: ReadonlyMap<string, number> = new Map([
   ["NaN", Number.NaN],
   ["+Inf", Number.POSITIVE_INFINITY],
   ["Inf", Number.POSITIVE_INFINITY],
   ["-Inf", Number.NEGATIVE_INFINITY],
 ]);
+const NO_POINT = "a row has no value of a time and a text";
+const NO_METRIC = "a row has no metric of texts";
 const NUMBER = /^[+-]?[\d.]+(?:[eE][+-]?\d+)?$/;
 
-const value = z.string().transform((text, context) => {
-  const number = numberOf(text);
-  if (number !== undefined) return number;
-  context.addIssue({ code: "custom", message: noValue(text) });
-  return z.NEVER;
-});
-const point = z.tuple([z.number(), value]);
-const labels = z.record(z.string(), z.string());
 const envelope = {
   status: z.literal("success"),
   warnings: z.array(z.string()).nullish(),
   /** VictoriaMetrics says so here instead of in a warning. */
   isPartial: z.boolean().optional(),
 };
-const vector = z.object({
-  ...envelope,
-  data: z.object({ resultType: z.literal("vector"), result: z.array(z.unknown()) }),
-});
-const matrix = z.object({
-  ...envelope,
-  data: z.object({
-    resultType: z.literal("matrix"),
-    result: z.array(z.object({ metric: labels, values: z.array(point) })),
-  }),
-});
+const answerOf = (resultType: "vector" | "matrix") =>
+  z.object({ ...envelope, data: z.object({ resultType: z.literal(resultType), result: z.array(z.unknown()) }) });
+const vector = answerOf("vector");
+const matrix = answerOf("matrix");
 const build = z.object({ status: z.literal("success"), data: z.object({ version: z.string() }) });
 
 /** The rows of an instant query's answer, unread. Throws `prometheus_bad_answer` or `prometheus_incomplete`. */
@@ -57,20 +47,29 @@ export function readVector(body: unknown, source: string): readonly unknown[] {
  * Throws `prometheus_bad_answer`.
  */
 export function readSample(row: unknown, source: string): Sample {
-  if (!isObject(row) || !isLabels(row["metric"])) throw otherShape(source, "a row has no metric of texts");
-  const pair = row["value"];
-  if (!Array.isArray(pair) || pair.length !== 2 || typeof pair[0] !== "number" || typeof pair[1] !== "string")
-    throw otherShape(source, "a row has no value of a time and a text");
-  const number = numberOf(pair[1]);
-  if (number === undefined) throw otherShape(source, noValue(pair[1]));
-  return { labels: row["metric"], value: number };
+  if (!isObject(row) || !isLabels(row["metric"])) throw otherShape(source, NO_METRIC);
+  if (!isPoint(row["value"])) throw otherShape(source, NO_POINT);
+  return { labels: row["metric"], value: readValue(row["value"], source) };
 }
 
 /** The series of a range query's answer. Throws `prometheus_bad_answer` or `prometheus_incomplete`. */
 export function readMatrix(body: unknown, source: string): readonly Series[] {
   const answer = read(matrix, body, source);
   refusePartial(answer, source);
-  return answer.data.result.map((row) => ({ labels: row.metric, values: row.values }));
+  return answer.data.result.map((row) => readSeries(row, source));
+}
+
+/** By hand as well: a month has nine thousand points, and all else waits for them. */
+function readSeries(row: unknown, source: string): Series {
+  if (!isObject(row) || !isLabels(row["metric"])) throw otherShape(source, NO_METRIC);
+  if (!Array.isArray(row["values"]) || !row["values"].every(isPoint)) throw otherShape(source, NO_POINT);
+  return { labels: row["metric"], values: row["values"].map((point) => [point[0], readValue(point, source)]) };
+}
+
+function readValue([, text]: PointAsSent, source: string): number {
+  const value = numberOf(text);
+  if (value !== undefined) return value;
+  throw otherShape(source, `"${text.slice(0, 40)}" is not a sample value`);
 }
 
 /** The server's version, or undefined if the answer is not Prometheus' build information. */
@@ -80,12 +79,9 @@ export function readVersion(body: unknown): string | undefined {
 }
 
 function numberOf(text: string): number | undefined {
-  const number = SPECIAL.get(text) ?? (NUMBER.test(text) ? Number(text) : undefined);
-  return number !== undefined && (!Number.isNaN(number) || text === "NaN") ? number : undefined;
-}
-
-function noValue(text: string): string {
-  return `"${text.slice(0, 40)}" is not a sample value`;
+  if (!NUMBER.test(text)) return SPECIAL.get(text);
+  const number = Number(text);
+  return Number.isNaN(number) ? undefined : number;
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
@@ -96,6 +92,10 @@ function isLabels(value: unknown): value is Record<string, string> {
   if (!isObject(value)) return false;
   for (const name in value) if (typeof value[name] !== "string") return false;
   return true;
+}
+
+function isPoint(value: unknown): value is PointAsSent {
+  return Array.isArray(value) && value.length === 2 && typeof value[0] === "number" && typeof value[1] === "string";
 }
 
 function read<T extends z.ZodType>(schema: T, body: unknown, source: string): z.infer<T> {

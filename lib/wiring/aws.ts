@@ -1,6 +1,5 @@
 import { S3Client } from "@aws-sdk/client-s3";
 import { SQSClient } from "@aws-sdk/client-sqs";
-import { SSMClient } from "@aws-sdk/client-ssm";
 import { GridmeterError } from "../errors.ts";
 import type { Encryption } from "../store/s3-store.ts";
 
@@ -17,7 +16,8 @@ function endpointOf(env: Environment, service: "S3" | "SQS" | "SSM"): string | u
   return filled(env[`AWS_ENDPOINT_URL_${service}`]) ?? filled(env["AWS_ENDPOINT_URL"]);
 }
 
-function common(env: Environment, service: "S3" | "SQS" | "SSM") {
+/** What the clients of all services are given. */
+export function commonSettings(env: Environment, service: "S3" | "SQS" | "SSM") {
   const endpoint = endpointOf(env, service);
   const region = filled(env["AWS_REGION"]) ?? filled(env["AWS_DEFAULT_REGION"]);
   return {
@@ -34,7 +34,7 @@ function common(env: Environment, service: "S3" | "SQS" | "SSM") {
 export function createS3(env: Environment): S3Client {
   const own = endpointOf(env, "S3") !== undefined;
   return new S3Client({
-    ...common(env, "S3"),
+    ...commonSettings(env, "S3"),
     followRegionRedirects: !own,
     // Stores other than AWS know neither bucket names in host names nor, often, the newer trailing checksums.
     ...(own
@@ -49,11 +49,7 @@ export function createS3(env: Environment): S3Client {
 
 /** The SQS client. With AWS_ENDPOINT_URL_SQS or AWS_ENDPOINT_URL it goes there, whatever host the queue's URL names. */
 export function createSqs(env: Environment): SQSClient {
-  return new SQSClient({ ...common(env, "SQS"), useQueueUrlAsEndpoint: endpointOf(env, "SQS") === undefined });
-}
-
-export function createSsm(env: Environment): SSMClient {
-  return new SSMClient(common(env, "SSM"));
+  return new SQSClient({ ...commonSettings(env, "SQS"), useQueueUrlAsEndpoint: endpointOf(env, "SQS") === undefined });
 }
 
 /** S3_SSE (AES256 or aws:kms) and S3_KMS_KEY_ID; undefined where neither is set. @throws GridmeterError `config_invalid` */

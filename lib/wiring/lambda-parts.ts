@@ -3,9 +3,10 @@ import type { SQSClient } from "@aws-sdk/client-sqs";
 import type { SSMClient } from "@aws-sdk/client-ssm";
 import { GridmeterError } from "../errors.ts";
 import { S3Store } from "../store/s3-store.ts";
-import { createS3, createSqs, createSsm, encryptionOf } from "./aws.ts";
+import { createS3, createSqs, encryptionOf } from "./aws.ts";
 import type { Environment } from "./aws.ts";
 import { logger } from "./lambda-log.ts";
+import { createSsm } from "./ssm.ts";
 
 /** What a function is given from outside; built once and kept between invocations. */
 export type Parts = {

@@ -1,4 +1,5 @@
-import { createS3, createSqs, createSsm } from "../../lib/wiring/aws.ts";
+import { createS3, createSqs } from "../../lib/wiring/aws.ts";
+import { createSsm } from "../../lib/wiring/ssm.ts";
 import type { Parts } from "../../lib/wiring/lambda-parts.ts";
 
 /** Where a function dies: at its n-th call to S3, SQS or SSM (from 1), before it was made or once it was carried out. */

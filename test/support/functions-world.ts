@@ -7,7 +7,7 @@ import { errorText } from "../../lib/errors.ts";
 import { parseOutgoingKey } from "../../lib/outbox/outgoing.ts";
 import { MemoryStore } from "../../lib/store/memory-store.ts";
 import type { ObjectStore } from "../../lib/store/object-store.ts";
-import { createSsm } from "../../lib/wiring/aws.ts";
+import { createSsm } from "../../lib/wiring/ssm.ts";
 import { lambdaParts, neededStore } from "../../lib/wiring/lambda-parts.ts";
 import type { Parts } from "../../lib/wiring/lambda-parts.ts";
 import { runPorts } from "../../lib/wiring/run-ports.ts";
