@@ -1,6 +1,6 @@
 import { GridmeterError } from "../errors.ts";
 import { ask } from "./ask.ts";
-import { Column, Parts } from "./columns.ts";
+import { Column, Parts, ownText } from "./columns.ts";
 import type { Uids } from "./columns.ts";
 import type { Fact, Monitoring, Row, Window } from "./ports.ts";
 import type { Tiling } from "./tiling.ts";
@@ -54,7 +54,7 @@ export async function askUnscheduled(
   if (lacking.length === 0) return found;
   const wanted = new Set(lacking);
   const named = lacking.length > MOST_NAMED ? undefined : lacking;
-  const take = ({ uid, value }: Row): void => void (wanted.has(uid) && found.set(uid, value));
+  const take = ({ uid, value }: Row): void => void (wanted.has(uid) && found.set(ownText(uid), value));
   await ask(monitoring, fact, window, take, tiling, named);
   for (const [uid, value] of found) if (!Number.isFinite(value)) throw notFinite(fact, uid, value);
   return found;
@@ -118,7 +118,7 @@ export async function askSums(
   tiling?: Tiling,
 ): Promise<Column> {
   const parts = new Parts();
-  const take = ({ uid, value, part = "" }: Row): void => parts.raise(uids.placeOfCut(uid), part, value);
+  const take = ({ uid, value, part = "" }: Row): void => parts.raise(uids.place(uid), part, value);
   await ask(monitoring, fact, window, take, tiling);
   const sums = parts.sums();
   refuseInfinite(fact, sums, uids);

@@ -1,5 +1,10 @@
 import { Buffer } from "node:buffer";
 
+/** A text of its own: one that was cut out of a longer text keeps all of that in memory. */
+export function ownText(text: string): string {
+  return Buffer.from(text).toString();
+}
+
 /** The uids of a piece, each once: several facts are asked about the same pods, and a uid is longer than all of them. */
 export class Uids {
   readonly #places = new Map<string, number>();
@@ -14,13 +19,9 @@ export class Uids {
     if (this.#inOrder[likely] === uid) return likely;
     const known = this.#places.get(uid);
     if (known !== undefined) return known;
-    this.#places.set(uid, this.#places.size);
-    return this.#inOrder.push(uid) - 1;
-  }
-
-  /** The place of a uid that was cut out of a longer text, all of which would stay in memory with it. */
-  placeOfCut(uid: string): number {
-    return this.find(uid) ?? this.place(Buffer.from(uid).toString());
+    const own = ownText(uid);
+    this.#places.set(own, this.#places.size);
+    return this.#inOrder.push(own) - 1;
   }
 
   /** The place of a uid, if it has one. */

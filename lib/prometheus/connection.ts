@@ -12,6 +12,7 @@ import { CUT_SHORT, NOT_JSON, type Source, failure, isTransient } from "./failur
 import { AMAZON_REACH, checkReach, reachOf } from "./reach.ts";
 import { type Signer, createSigner } from "./sigv4.ts";
 import { NotJson, readJson, streamVector } from "./stream.ts";
+import { type Taker, labelTaker, sampleTaker } from "./takers.ts";
 
 /** How to reach a Prometheus HTTP API (also Thanos, Mimir, VictoriaMetrics, Amazon Managed Service for Prometheus). */
 export type Connection = CertificateFiles & {
@@ -35,6 +36,14 @@ export type Client = {
   instant(query: string, at: number): Promise<readonly Sample[]>;
   /** The same, its samples handed to `add` while the answer arrives; every try begins anew with what `begin` gives. */
   gather<T>(query: string, at: number, begin: () => T, add: (into: T, sample: Sample) => void): Promise<T>;
+  /** The same of an answer of which each row has one label: its text ("" where a row lacks it) and the value. */
+  gatherBy<T>(
+    label: string,
+    query: string,
+    at: number,
+    begin: () => T,
+    add: (into: T, text: string, value: number) => void,
+  ): Promise<T>;
   /** A range query at `from`, `from + step`, ... up to `to` (epoch seconds). */
   range(query: string, from: number, to: number, step: number): Promise<readonly Series[]>;
   /** The server's version, or undefined where it does not tell (Thanos and managed services). */
@@ -139,19 +148,24 @@ export function createClient(connection: Connection): Client {
     return ask(path, { method: "POST", headers: { "Content-Type": FORM }, data: fields.toString() }, read);
   };
   const longest = sigv4Region === undefined ? Number.POSITIVE_INFINITY : AMAZON_REACH;
-  const gather: Client["gather"] = async (query, at, begin, add) => {
+  const take = async <T>(query: string, at: number, begin: () => T, taker: (into: T) => Taker): Promise<T> => {
     checkReach(reachOf(query), longest, source.name);
     return post("/api/v1/query", { query, time: `${at}` }, async (body) => {
       const into = begin();
       // What the HTTP client has decompressed is another stream than the message that came.
       const checked = !(body instanceof IncomingMessage);
-      await streamVector(body, source.name, (sample) => add(into, sample), checked);
+      await streamVector(body, source.name, taker(into), checked);
       return into;
     });
   };
 
+  const gather: Client["gather"] = (query, at, begin, add) =>
+    take(query, at, begin, (into) => sampleTaker(source.name, (sample) => add(into, sample)));
+
   return {
     gather,
+    gatherBy: (label, query, at, begin, add) =>
+      take(query, at, begin, (into) => labelTaker(source.name, label, (text, value) => add(into, text, value))),
     instant: (query, at) => {
       const begin = (): Sample[] => [];
       return gather(query, at, begin, (into, sample) => void into.push(sample));

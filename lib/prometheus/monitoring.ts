@@ -1,3 +1,4 @@
+import { ownText } from "../accounting/columns.ts";
 import type { Fact, Monitoring, Only, Row, Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
 import type { Client } from "./connection.ts";
@@ -6,6 +7,7 @@ import { findNamespaces, glanceQuery, namespacesQuery } from "./namespaces.ts";
 import { oneOf, uidPattern } from "./labels.ts";
 import { factQuery, failedQuery, voLabelQuery } from "./queries.ts";
 import { rowReader } from "./rows.ts";
+import type { RowReader } from "./rows.ts";
 import { findVoLabel } from "./vo-label.ts";
 
 /** Pods named one by one in a query, with a prefix twice: VictoriaMetrics takes no query longer than 16 KiB. */
@@ -23,12 +25,10 @@ export function createMonitoring(client: Client, selection: Selection): Monitori
       const read = rowReader(fact, selection);
       for (const part of asked(only, selection)) {
         const query = factQuery(fact, selection, window, part);
-        const open = await client.gather(query, window.to, noneOpen, (into, sample) => {
-          const row = read(sample);
-          if (row === undefined) return;
+        const open = await gatherRows(client, read, query, window.to, noneOpen, (into, row) => {
           take(row);
           into.pods += 1;
-          if (fact === "finished" && row.value < 1) into.uids.push(row.uid);
+          if (fact === "finished" && row.value < 1) into.uids.push(ownText(row.uid));
         });
         if (fact === "finished") await takeFailed(client, selection, window, part, open, take);
       }
@@ -38,6 +38,25 @@ export function createMonitoring(client: Client, selection: Selection): Monitori
     namespaces: (window) => findNamespaces(client, selection, window),
     voLabelSeen: async (window) => selection.voLabel !== undefined && findVoLabel(client, selection, window),
   };
+}
+
+/** Hands over the rows of an answer; every try begins anew with what `begin` gives. */
+function gatherRows<T>(
+  client: Client,
+  reader: RowReader,
+  query: string,
+  at: number,
+  begin: () => T,
+  add: (into: T, row: Row) => void,
+): Promise<T> {
+  const addAny = (into: T, row: Row | undefined): void => {
+    if (row !== undefined) add(into, row);
+  };
+  if (reader.label === undefined)
+    return client.gather(query, at, begin, (into, sample) => addAny(into, reader.ofSample(sample)));
+  return client.gatherBy(reader.label, query, at, begin, (into, text, value) =>
+    addAny(into, reader.ofText(text, value)),
+  );
 }
 
 const mostNamed = ({ labelPrefix }: Selection): number =>
@@ -66,10 +85,8 @@ async function takeFailed(
   const all = open.uids.length > most && open.uids.length > open.pods * MOST_BY_NAME;
   const read = rowReader("finished", selection);
   for (const uids of all ? [uidPattern(only)] : chunks(open.uids, most).map(oneOf)) {
-    for (const sample of await client.instant(failedQuery(selection, window, uids), window.to)) {
-      const row = read(sample);
-      if (row !== undefined) take(row);
-    }
+    const query = failedQuery(selection, window, uids);
+    await gatherRows(client, read, query, window.to, noneOpen, (_into, row) => take(row));
   }
 }
 

@@ -19,31 +19,52 @@ export function uidOfId(id: string): string | undefined {
   return systemd === undefined ? segment.slice("pod".length) : systemd.replaceAll("_", "-");
 }
 
+/** How rows are read: of answers that have one label, from its text; of others, from the sample. */
+export type RowReader =
+  | { readonly label: string; readonly ofText: (text: string, value: number) => Row | undefined }
+  | { readonly label?: never; readonly ofSample: (sample: Sample) => Row | undefined };
+
 /**
- * How a sample of `factQuery(fact)` is read as a row; undefined for what belongs to no pod.
- * The function throws `prometheus_bad_answer` for a pod without a uid.
+ * How the answer of `factQuery(fact)` is read as rows; undefined for what belongs to no pod.
+ * The functions throw `prometheus_bad_answer` for a pod without a uid.
  */
-export function rowReader(fact: Fact, selection: Selection): (sample: Sample) => Row | undefined {
+export function rowReader(fact: Fact, selection: Selection): RowReader {
   const { uid: uidLabel, pod } = podLabels(selection);
   switch (fact) {
     case "cpu":
-      return ({ labels, value }) => {
-        const part = labels["id"] ?? "";
-        const uid = uidOfId(part);
-        return uid === undefined ? undefined : { uid, value, part };
+      return {
+        label: "id",
+        ofText: (part, value) => {
+          const uid = uidOfId(part);
+          return uid === undefined ? undefined : { uid, value, part };
+        },
       };
     case "memoryUsed":
-      return ({ labels, value }) => {
-        const uid = uidOfId(labels["id"] ?? "");
-        // A restarted container has several ids: its maximum counts once, and the reader adds the containers up.
-        return uid === undefined ? undefined : { uid, value, part: filled(labels, selection, "container") };
+      return {
+        ofSample: ({ labels, value }) => {
+          const uid = uidOfId(labels["id"] ?? "");
+          // A restarted container has several ids: its maximum counts once, and the reader adds the containers up.
+          return uid === undefined ? undefined : { uid, value, part: filled(labels, selection, "container") };
+        },
       };
     case "vo": {
       const label = voLabel(selection);
-      return ({ labels }) => ({ uid: checked(labels[uidLabel], selection), value: 1, text: labels[label] ?? "" });
+      return {
+        ofSample: ({ labels }) => ({
+          uid: checked(labels[uidLabel], selection),
+          value: 1,
+          text: labels[label] ?? "",
+        }),
+      };
     }
     case "name":
-      return ({ labels, value }) => ({ uid: checked(labels[uidLabel], selection), value, text: labels[pod] ?? "" });
+      return {
+        ofSample: ({ labels, value }) => ({
+          uid: checked(labels[uidLabel], selection),
+          value,
+          text: labels[pod] ?? "",
+        }),
+      };
     case "end":
     case "start":
     case "finished":
@@ -51,7 +72,7 @@ export function rowReader(fact: Fact, selection: Selection): (sample: Sample) =>
     case "unscheduledCores":
     case "memoryRequest":
     case "unscheduledMemoryRequest":
-      return ({ labels, value }) => ({ uid: checked(labels[uidLabel], selection), value });
+      return { label: uidLabel, ofText: (uid, value) => ({ uid: checked(uid, selection), value }) };
     default:
       return fact satisfies never;
   }

@@ -1,8 +1,8 @@
 import type { Readable } from "node:stream";
 import { GridmeterError } from "../errors.ts";
-import { readSample, readVector } from "./answer.ts";
-import type { Sample } from "./answer.ts";
+import { readVector } from "./answer.ts";
 import { parseJson } from "./failures.ts";
+import type { Taker } from "./takers.ts";
 
 /** Characters gathered before the rows among them are parsed: large enough for JSON.parse, small enough for memory. */
 const BATCH = 1 << 18;
@@ -48,19 +48,11 @@ export async function readJson(body: Readable, source: string): Promise<unknown>
  * Throws `NotJson`, whatever the stream fails with, `prometheus_bad_answer`, `prometheus_incomplete` and, for a longer
  * answer than can be held, `prometheus_too_large`.
  */
-export async function streamVector(
-  body: Readable,
-  source: string,
-  add: (sample: Sample) => void,
-  checked = false,
-): Promise<void> {
+export async function streamVector(body: Readable, source: string, taker: Taker, checked = false): Promise<void> {
   let head: string | undefined;
   let held = "";
   let length = 0;
   let cuttable = !checked;
-  const take = (rows: readonly unknown[]): void => {
-    for (const row of rows) add(readSample(row, source));
-  };
   for await (const piece of texts(body)) {
     held += piece;
     length += piece.length;
@@ -77,15 +69,13 @@ export async function streamVector(
     const last = held.lastIndexOf(ROW);
     cuttable = last > 0;
     if (!cuttable) continue;
-    const rows = parseJson(`[${held.slice(0, last)}]`);
-    if (!Array.isArray(rows)) throw new NotJson((head + held).slice(0, BATCH));
-    take(rows);
+    if (!taker.text(held.slice(0, last))) throw new NotJson((head + held).slice(0, BATCH));
     held = held.slice(last + 1);
   }
   const rest = (head ?? "") + held;
   const json = parseJson(rest);
   if (json === undefined) throw new NotJson(rest.slice(0, BATCH));
-  take(readVector(json, source));
+  taker.parsed(readVector(json, source));
 }
 
 /** A body's text as it arrives. Bytes that are no UTF-8 are an error: replaced, they would make one uid of two. */

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { Fact, Row } from "../../../lib/accounting/ports.ts";
 import { GridmeterError } from "../../../lib/errors.ts";
 import { rowReader, uidOfId } from "../../../lib/prometheus/rows.ts";
 
@@ -31,24 +32,31 @@ describe("the uid in cAdvisor's id", () => {
 describe("rows", () => {
   const selection = { namespace: "prod", matchers: [], labelPrefix: "", voLabel: "label_vo" };
 
+  const rowOf = (fact: Fact, labels: Record<string, string>, value: number): Row | undefined => {
+    const reader = rowReader(fact, selection);
+    return reader.label === undefined
+      ? reader.ofSample({ labels, value })
+      : reader.ofText(labels[reader.label] ?? "", value);
+  };
+
   it("have the text of the VO label, and names of pods where they are asked for", () => {
     const labels = { pod: "p", uid, label_vo: "cms" };
-    expect(rowReader("vo", selection)({ labels, value: 7 })).toEqual({ uid, value: 1, text: "cms" });
-    expect(rowReader("name", selection)({ labels, value: 7 })).toEqual({ uid, value: 7, text: "p" });
-    expect(rowReader("end", selection)({ labels, value: 7 })).toEqual({ uid, value: 7 });
+    expect(rowOf("vo", labels, 7)).toEqual({ uid, value: 1, text: "cms" });
+    expect(rowOf("name", labels, 7)).toEqual({ uid, value: 7, text: "p" });
+    expect(rowOf("end", labels, 7)).toEqual({ uid, value: 7 });
   });
 
   it("refuses pods without a uid instead of joining them", () => {
-    const read = () => rowReader("end", selection)({ labels: {}, value: 1 });
+    const read = () => rowOf("end", {}, 1);
     expect(read).toThrow(GridmeterError);
     expect(read).toThrow(/"prod".*no uid/);
   });
 
   it("leaves out containers that belong to no pod", () => {
-    expect(rowReader("cpu", selection)({ labels: { id: "/system.slice/x" }, value: 5 })).toBeUndefined();
+    expect(rowOf("cpu", { id: "/system.slice/x" }, 5)).toBeUndefined();
   });
 
   it("hands on NaN", () => {
-    expect(rowReader("cores", selection)({ labels: { uid }, value: Number.NaN })?.value).toBeNaN();
+    expect(rowOf("cores", { uid }, Number.NaN)?.value).toBeNaN();
   });
 });

@@ -3,6 +3,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Sample } from "../../../lib/prometheus/answer.ts";
 import { NotJson, streamVector } from "../../../lib/prometheus/stream.ts";
+import { sampleTaker } from "../../../lib/prometheus/takers.ts";
 
 type Row = { readonly metric: Record<string, string>; readonly value: [number, string] };
 type Body = { readonly rows: readonly Row[]; readonly more?: object; readonly first?: object };
@@ -18,7 +19,8 @@ async function read(text: string, chunk = 1 << 16): Promise<readonly Sample[]> {
     bytes.subarray(index * chunk, (index + 1) * chunk),
   );
   const samples: Sample[] = [];
-  await streamVector(Readable.from(chunks, { objectMode: false }), "Prometheus", (sample) => samples.push(sample));
+  const taker = sampleTaker("Prometheus", (sample) => samples.push(sample));
+  await streamVector(Readable.from(chunks, { objectMode: false }), "Prometheus", taker);
   return samples;
 }
 
