@@ -5,8 +5,8 @@ import { parseJson } from "./failures.ts";
 /** Takes the rows of an instant query's answer as they arrive. Both throw `prometheus_bad_answer`. */
 export type Taker = {
   /** Rows as they are written, a comma between two. False if that is no JSON; some of them may be taken then. */
-  text(rows: string): boolean;
-  parsed(rows: readonly unknown[]): void;
+  readonly text: (rows: string) => boolean;
+  readonly parsed: (rows: readonly unknown[]) => void;
 };
 
 /** Takes rows of any labels. */
