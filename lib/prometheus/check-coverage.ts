@@ -1,8 +1,10 @@
 import { DateTime } from "luxon";
-import { CELL } from "../accounting/ports.ts";
+import { CELL, type Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
+import type { Series } from "./answer.ts";
 import type { Client } from "./connection.ts";
-import { cellsOf, evidenceOf, evidenceQuery, findSeen } from "./evidence.ts";
+import { cellsOf, evidenceLabels, evidenceOf, evidenceQuery, findSeen, narrowed } from "./evidence.ts";
+import { inParts } from "./in-parts.ts";
 
 /** One answer of `gridmeter check`; `remedy` says what to do where it is not ok. */
 export type Finding = {
@@ -87,17 +89,21 @@ export async function oldest(client: Client, selection: Selection, now: number):
 /** The first UTC day (its start) with any sign of monitoring, among the last 400; a point a day is asked for. */
 async function oldestDay(client: Client, selection: Selection, now: number): Promise<number | undefined> {
   const midnight = Math.floor(now / DAY) * DAY;
-  const queries = evidenceOf(selection).flatMap((evidence) => {
-    // All pods over whole days would be costly, so they are looked at just before midnight only.
-    const query = evidenceQuery(evidence, evidence.kind === "value" ? DAY : CELL);
-    const chunks = Array.from({ length: Math.ceil(OLDEST_DAYS / CHUNK_DAYS) }, (_, index) => {
-      const to = midnight - index * CHUNK_DAYS * DAY;
-      return client.range(query, to - (CHUNK_DAYS - 1) * DAY, to, DAY);
-    });
-    return [...chunks, client.range(query, now, now, DAY)];
+  const chunks = Array.from({ length: Math.ceil(OLDEST_DAYS / CHUNK_DAYS) }, (_, index): Window => {
+    const to = midnight - index * CHUNK_DAYS * DAY;
+    return { from: to - CHUNK_DAYS * DAY, to };
   });
-  const answers = await Promise.all(queries);
-  const times = answers.flat().flatMap((series) => series.values.map(([at]) => at));
+  const windows = [...chunks, { from: now - DAY, to: now }];
+  const times: number[] = [];
+  for (const evidence of evidenceOf(selection)) {
+    const ask = async ({ from, to }: Window, uids: readonly string[]): Promise<readonly Series[]> => {
+      // All pods over whole days would be costly, so they are looked at just before midnight only.
+      const seconds = evidence.kind === "value" ? DAY : CELL;
+      return client.range(evidenceQuery(narrowed(evidence, uids), seconds), from + DAY, to, DAY);
+    };
+    const parting = { asked: "the oldest data", shortest: DAY, uidLabels: evidenceLabels(evidence, selection) };
+    for (const { values } of await inParts(windows, ask, parting)) for (const [at] of values) times.push(at);
+  }
   if (times.length === 0) return undefined;
   return Math.floor((Math.min(...times) - 1) / DAY) * DAY;
 }

@@ -3,9 +3,11 @@ import type { Selection } from "../accounting/tenant.ts";
 import { GridmeterError } from "../errors.ts";
 import { type Answer, type Finding, GAP_DAYS, gaps, lastHour, oldest } from "./check-coverage.ts";
 import type { Client } from "./connection.ts";
+import { inParts } from "./in-parts.ts";
 import { podSelectors } from "./labels.ts";
 import { findNamespaces } from "./namespaces.ts";
 import { overTime } from "./promql.ts";
+import { narrowedTo, uidLabels } from "./uid-parts.ts";
 import { findVoLabel } from "./vo-label.ts";
 
 export type { Finding };
@@ -99,10 +101,18 @@ async function exists(
   extra: readonly string[],
   remedy: string,
 ): Promise<Answer> {
-  const selectors = podSelectors(metric, selection, undefined, extra);
-  const query = `count(${overTime("last_over_time", selectors, window.to - window.from)})`;
-  const count = (await client.instant(query, window.to))[0]?.value ?? 0;
-  if (count > 0) return { ok: true, answer: `yes, ${count} series in the last ${POD_DAYS} days` };
+  let count = 0;
+  let wasWhole = false;
+  const ask = async (part: Window, uids: readonly string[]): Promise<readonly never[]> => {
+    const selectors = podSelectors(metric, narrowedTo(selection, uids), undefined, extra);
+    const query = `count(${overTime("last_over_time", selectors, part.to - part.from)})`;
+    count = (await client.instant(query, part.to))[0]?.value ?? 0;
+    wasWhole = part.from === window.from && part.to === window.to && uids.length === 0;
+    return [];
+  };
+  await inParts([window], ask, { asked: metric, uidLabels: uidLabels(selection), known: () => count > 0 });
+  const series = wasWhole ? count : `at least ${count}`;
+  if (count > 0) return { ok: true, answer: `yes, ${series} series in the last ${POD_DAYS} days` };
   return { ok: false, answer: `no, not in the last ${POD_DAYS} days`, remedy };
 }
 

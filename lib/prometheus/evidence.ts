@@ -48,6 +48,16 @@ export function evidenceQuery(evidence: Evidence, seconds: number = CELL): strin
     : `max(max_over_time(${evidence.selector}[${seconds}s]))`;
 }
 
+/** The evidence of some pods only. @param matchers those of the pods; none: all */
+export function narrowed(evidence: Evidence, matchers: readonly string[]): Evidence {
+  return { kind: evidence.kind, selector: evidence.narrowed?.(matchers) ?? evidence.selector };
+}
+
+/** Labels by which evidence can be asked of some pods at a time; none where it is not about pods. */
+export function evidenceLabels(evidence: Evidence, selection: Selection): readonly string[] {
+  return evidence.narrowed === undefined ? [] : uidLabels(selection);
+}
+
 /**
  * The ends of the cells in which monitoring was seen, ascending. Every cell is judged by itself, so the answer does not
  * depend on the window asked for.
@@ -76,20 +86,21 @@ export async function findSeen(client: Client, selection: Selection, window: Win
 async function askCells(
   client: Client,
   selection: Selection,
-  { selector: whole, kind, narrowed }: Evidence,
+  evidence: Evidence,
   cells: readonly number[],
 ): Promise<ReadonlyMap<number, number>> {
+  const { kind } = evidence;
   const values = new Map<number, number>();
   const ask = async ({ from, to }: Window, uids: readonly string[]): Promise<readonly never[]> => {
-    const query = evidenceQuery({ selector: narrowed?.(uids) ?? whole, kind });
+    const query = evidenceQuery(narrowed(evidence, uids));
     for (const series of await client.range(query, from + CELL, to, CELL))
       for (const [time, value] of series.values) values.set(time, Math.max(value, values.get(time) ?? value));
     return [];
   };
   const parting = {
-    asked: `signs of monitoring (${whole})`,
+    asked: `signs of monitoring (${evidence.selector})`,
     shortest: CELL,
-    uidLabels: narrowed === undefined ? [] : uidLabels(selection),
+    uidLabels: evidenceLabels(evidence, selection),
     known: (part: Window) => kind === "presence" && cellsOf(part).every((cell) => values.has(cell)),
   };
   await inParts(spansOf(cells, POINTS[kind]), ask, parting);

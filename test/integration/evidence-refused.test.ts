@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Monitoring, Window } from "../../lib/accounting/ports.ts";
 import type { Selection } from "../../lib/accounting/tenant.ts";
 import { GridmeterError } from "../../lib/errors.ts";
+import { checkPrometheus } from "../../lib/prometheus/check.ts";
 import { createClient } from "../../lib/prometheus/connection.ts";
 import { createMonitoring } from "../../lib/prometheus/monitoring.ts";
 import { Random } from "../simulator/index.ts";
@@ -140,6 +141,21 @@ describe("--query.max-samples below what one cell, or one hour, holds", () => {
     } finally {
       await proxy.stop();
     }
+  });
+
+  // Of the other two it asks a day of `up` at once: more than this server takes, and less than one that holds pods' series.
+  test.each(SELECTIONS.slice(0, 2))("%s: gridmeter check finds the same", async (_name, selection) => {
+    const findings = (url: string) =>
+      checkPrometheus(createClient({ url, timeoutSeconds: 30, concurrency: 4 }), selection, WINDOW.to);
+    const [found, expected] = await Promise.all([findings(small.url), findings(whole.url)]);
+    // It stops counting once there is one.
+    const some = found.map((each) => ({ ...each, answer: each.answer.replace(/at least \d+ series/, "some series") }));
+    expect(some.filter(({ answer }) => answer.includes("some series"))).toHaveLength(2);
+    expect(some.map(({ question, ok }) => ({ question, ok }))).toEqual(
+      expected.map(({ question, ok }) => ({ question, ok })),
+    );
+    for (const [index, { answer }] of some.entries())
+      if (!answer.includes("some series")) expect(answer).toBe(expected[index]?.answer);
   });
 });
 
