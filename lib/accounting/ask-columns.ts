@@ -131,6 +131,7 @@ function keepGreatest(into: Map<string, string>, uid: string, text: string): voi
 
 /** Of all pods, also of those that do not count: nobody knows what a series that has a NaN would say otherwise. */
 function refuseInfinite(fact: Fact, column: Column, uids: Uids): void {
+  if (!column.wasOdd) return;
   for (const [uid, place] of uids) {
     const value = column.get(place);
     if (value !== undefined && !Number.isFinite(value)) throw notFinite(fact, uid, value);

@@ -41,6 +41,8 @@ export class Column {
   #filled = new Uint8Array(1024);
   /** how many have one */
   size = 0;
+  /** whether a NaN or an infinity ever came */
+  wasOdd = false;
 
   /** No place from here on has one. */
   get end(): number {
@@ -56,6 +58,7 @@ export class Column {
     if (this.#filled[place] !== 1) this.size += 1;
     this.#filled[place] = 1;
     this.#values[place] = value;
+    if (!Number.isFinite(value)) this.wasOdd = true;
   }
 
   /** The greater stays. NaN wins, so that it is seen. */

@@ -89,19 +89,16 @@ export async function askPods(monitoring: Monitoring, window: Window, options: P
   if (ends.size > 0 && phases.size === 0) throw phaseMissing(ends);
   const isFinished = (place: number): boolean => (phases.get(place) ?? 0) >= 1;
   const noEnd = new Set<string>();
-  for (const [uid, place] of uids) {
-    if (phases.get(place) === undefined) continue;
-    const isLost = isFinished(place) ? ends.get(place) === undefined : isAlive?.(uid) === false;
-    if (isLost) noEnd.add(uid);
-  }
   const notFinished = new Map<string, number>();
+  const lacking: string[] = [];
   for (const [uid, place] of uids) {
     const end = ends.get(place);
-    if (end !== undefined && !isFinished(place) && !noEnd.has(uid)) notFinished.set(uid, end);
+    if (isFinished(place)) {
+      if (end === undefined) noEnd.add(uid);
+      else if (requests.get(place) === undefined) lacking.push(uid);
+    } else if (phases.get(place) !== undefined && isAlive?.(uid) === false) noEnd.add(uid);
+    else if (end !== undefined) notFinished.set(uid, end);
   }
-  const lacking = [...uids]
-    .filter(([, place]) => ends.get(place) !== undefined && isFinished(place) && requests.get(place) === undefined)
-    .map(([uid]) => uid);
   const unscheduled = await askUnscheduled(monitoring, "unscheduledCores", asked, lacking, tiling);
   function* finished(): Generator<FinishedPod> {
     for (const [uid, place] of uids) {
