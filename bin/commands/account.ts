@@ -8,6 +8,7 @@ import { openLedger, openOutbox } from "../../lib/wiring/places.ts";
 import { chosenTenants, runPorts } from "../../lib/wiring/run-ports.ts";
 import { Progress } from "../show/progress.ts";
 import { boundHeap } from "../bounded-heap.ts";
+import { jsonPieces, writeOut } from "../show/json.ts";
 import { monthsTable, tellRun } from "../show/run.ts";
 import { nowInSeconds, say } from "./options.ts";
 import { outboxStore, sendOn } from "./send.ts";
@@ -87,18 +88,28 @@ export async function account(options: AccountOptions): Promise<number> {
       errors: faults.map(errorSummary),
       exitCode: code,
     };
-    process.stdout.write(`${JSON.stringify(summary)}\n`);
+    await writeOut(jsonPieces(summary));
+    process.stdout.write("\n");
   } else {
-    print(result, dryRun);
+    await print(result, dryRun);
   }
   return code;
 }
 
-function print(result: RunResult, dryRun: boolean): void {
+async function print(result: RunResult, dryRun: boolean): Promise<void> {
   process.stdout.write(`${monthsTable(summarise(result))}\n`);
   if (!dryRun) return;
-  const messages = result.months.flatMap(({ units }) => units.flatMap((unit) => unit.messages ?? []));
-  process.stdout.write(
-    messages.length === 0 ? "Nothing would be published.\n" : `\nWould be published:\n\n${messages.join("\n")}`,
-  );
+  await writeOut(wouldBe(result));
+}
+
+/** What a dry run would publish, message by message. */
+function* wouldBe(result: RunResult): Generator<string> {
+  let before = "\nWould be published:\n\n";
+  for (const { messages = [] } of result.months.flatMap(({ units }) => units)) {
+    for (const message of messages) {
+      yield before + message;
+      before = "\n";
+    }
+  }
+  if (before !== "\n") yield "Nothing would be published.\n";
 }

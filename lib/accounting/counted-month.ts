@@ -3,7 +3,7 @@ import type { MonthPlan, PlanOptions } from "./count-plan.ts";
 import type { Observation } from "./observation.ts";
 import type { Period } from "./periods.ts";
 import type { Tenant } from "./tenant.ts";
-import type { DayOfJobs, DayUsage, Job } from "./usage.ts";
+import type { DayOfJobs, DayUsage, Jobs } from "./usage.ts";
 
 /** A month this young without any sign of monitoring is not yet judged, seconds. */
 const TOO_YOUNG = 3600;
@@ -16,7 +16,7 @@ export type CountedMonth = {
   /** days after which nothing changes; only their individual records may be published */
   readonly settled: ReadonlySet<string>;
   /** the single jobs of the days asked for in this run, individual formats only */
-  readonly jobs: ReadonlyMap<string, readonly Job[]>;
+  readonly jobs: ReadonlyMap<string, Jobs>;
   readonly warnings: readonly string[];
   /** nothing to say yet: the month is minutes old, or lies before ACCOUNTING_SINCE */
   readonly empty: boolean;

@@ -1,11 +1,12 @@
 import { createHash } from "node:crypto";
 import { apelKey } from "../apel/keys.ts";
 import { zeroed } from "../apel/unit.ts";
-import { writeMessages } from "../apel/write.ts";
+import { checked, jobMessages, writeMessages } from "../apel/write.ts";
 import type { ApelMessage } from "../apel/write.ts";
-import type { ApelRecord, IndividualRecord, MessageFormat } from "../apel/records.ts";
+import type { ApelRecord, MessageFormat } from "../apel/records.ts";
 import { GridmeterError } from "../errors.ts";
 import type { Decrease } from "./guard.ts";
+import type { IndividualWant } from "./individual.ts";
 import type { MonthlyRecord } from "./records.ts";
 import type { Figure, Publication, UnitState } from "./state.ts";
 import type { Unit } from "./tenant.ts";
@@ -20,14 +21,15 @@ export type Want = {
   /** NumberOfJobs of the month so far, monthly records and published single jobs together; null: no sync record */
   readonly sync: number | null;
   /** single jobs of settled days that were not yet published */
-  readonly individual: { readonly records: readonly IndividualRecord[]; readonly days: Publication["individual"] };
+  readonly individual: IndividualWant;
 };
 
 export type Decision =
   | {
       readonly action: "publish";
       readonly publication: Omit<Publication, "generation">;
-      readonly messages: readonly ApelMessage[];
+      /** those of single jobs are made anew each time they are asked for, so that not all of them are in memory */
+      readonly messages: Iterable<ApelMessage>;
       readonly why: "new" | "changed" | "again";
     }
   | { readonly action: "unchanged" }
@@ -77,14 +79,16 @@ export function decide(
   const sync: readonly ApelRecord[] = want.sync === null ? [] : [syncRecord(unit, want.sync)];
   const monthly = writeMessages([...records, ...sync], want.format, options.now);
   const hash = contentHash(monthly);
-  const same = state?.pending === undefined && published?.hash === hash && want.individual.records.length === 0;
+  const singles = jobsIn(want.individual.days);
+  const same = state?.pending === undefined && published?.hash === hash && singles === 0;
   const again = options.force || (options.open && published !== undefined && dueAgain(published.at, options.now));
   if (same && !again) return { action: "unchanged" };
-  const messages = [...monthly, ...writeMessages(want.individual.records, want.format, options.now)];
-  if (messages.length === 0) return { action: "unchanged" };
+  if (monthly.length === 0 && singles === 0) return { action: "unchanged" };
+  // A bad job in whatever message refuses the unit now, before anything is reserved for it.
+  for (const message of jobMessages(want.individual.records, want.format)) checked(message, options.now);
   return {
     action: "publish",
-    messages,
+    messages: { [Symbol.iterator]: () => allMessages(monthly, want) },
     why: published === undefined ? "new" : same ? "again" : "changed",
     publication: {
       at: options.now,
@@ -95,6 +99,17 @@ export function decide(
       individual: mergeDays(state, want),
     },
   };
+}
+
+function* allMessages(monthly: readonly ApelMessage[], { individual, format }: Want): Generator<ApelMessage> {
+  yield* monthly;
+  yield* jobMessages(individual.records, format);
+}
+
+function jobsIn(days: Publication["individual"]): number {
+  return Object.values(days)
+    .flatMap((byDay) => Object.values(byDay))
+    .reduce((sum, jobs) => sum + jobs, 0);
 }
 
 function decreaseError(unit: Unit, decreases: readonly Decrease[]): GridmeterError {

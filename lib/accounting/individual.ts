@@ -3,7 +3,7 @@ import type { CountedMonth } from "./counted-month.ts";
 import { sourceOf } from "./state.ts";
 import type { Publication } from "./state.ts";
 import type { Tenant } from "./tenant.ts";
-import type { Job } from "./usage.ts";
+import type { Job, Jobs } from "./usage.ts";
 
 /**
  * One job as APEL's individual record: LocalJobId is the pod's uid (APEL keys jobs by Site, LocalJobId, EndTime, and a pod
@@ -34,7 +34,9 @@ export function individualRecord(tenant: Tenant, job: Job): IndividualRecord {
 }
 
 export type IndividualWant = {
-  readonly records: readonly IndividualRecord[];
+  /** made anew each time they are asked for, day by day in order, so that not all of them are in memory */
+  readonly records: Iterable<readonly IndividualRecord[]>;
+  /** source -> day -> how many jobs of it are among the records */
   readonly days: Publication["individual"];
 };
 
@@ -43,16 +45,27 @@ export type IndividualWant = {
  * @param published source -> day -> jobs, what was published before
  */
 export function individualWant(months: readonly CountedMonth[], published: Publication["individual"]): IndividualWant {
-  const records: IndividualRecord[] = [];
   const days: Publication["individual"] = {};
-  for (const month of months) {
-    const { tenant } = month;
+  const byDay = new Map<string, JobsOf[]>();
+  for (const { tenant, settled, jobs: all } of months) {
     const source = sourceOf(tenant);
-    for (const [day, jobs] of month.jobs) {
-      if (!month.settled.has(day) || published[source]?.[day] !== undefined) continue;
-      records.push(...jobs.map((job) => individualRecord(tenant, job)));
+    for (const [day, jobs] of all) {
+      if (!settled.has(day) || published[source]?.[day] !== undefined) continue;
+      byDay.set(day, [...(byDay.get(day) ?? []), { tenant, jobs }]);
       days[source] = { ...days[source], [day]: jobs.length };
     }
   }
-  return { records, days };
+  const inOrder = [...byDay].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, each]) => each);
+  return { records: { [Symbol.iterator]: () => recordsOf(inOrder) }, days };
+}
+
+/** A tenant's jobs of one day. */
+type JobsOf = { readonly tenant: Tenant; readonly jobs: Jobs };
+
+function* recordsOf(days: readonly (readonly JobsOf[])[]): Generator<readonly IndividualRecord[]> {
+  for (const day of days) {
+    const records: IndividualRecord[] = [];
+    for (const { tenant, jobs } of day) for (const job of jobs) records.push(individualRecord(tenant, job));
+    yield records;
+  }
 }

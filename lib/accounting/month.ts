@@ -1,3 +1,4 @@
+import type { ApelMessage } from "../apel/write.ts";
 import { GridmeterError } from "../errors.ts";
 import type { CountedMonth } from "./counted-month.ts";
 import { decide } from "./decide.ts";
@@ -26,7 +27,8 @@ export type UnitOutcome = {
   readonly why?: "new" | "changed" | "again";
   readonly generation?: number;
   readonly keys?: readonly string[];
-  readonly messages?: readonly string[];
+  /** the texts that were stored, made anew each time they are asked for: those of single jobs may be large together */
+  readonly messages?: Iterable<string>;
   readonly error?: unknown;
 };
 
@@ -241,6 +243,10 @@ const about = (each: Case): Pick<UnitOutcome, "unit" | "tenants"> => ({
   tenants: each.months.map(({ tenant }) => tenant.name),
 });
 
+function* textsOf(messages: Iterable<ApelMessage>): Generator<string> {
+  for (const { body } of messages) yield body;
+}
+
 async function settle(stores: Stores, each: Case, now: number): Promise<UnitOutcome | undefined> {
   const { decision } = each;
   switch (decision.action) {
@@ -266,7 +272,7 @@ async function settle(stores: Stores, each: Case, now: number): Promise<UnitOutc
         status: "published",
         why: decision.why,
         ...published,
-        messages: decision.messages.map(({ body }) => body),
+        messages: { [Symbol.iterator]: () => textsOf(decision.messages) },
       };
     }
   }

@@ -157,7 +157,10 @@ function groupOf(job: Job, cpuAsked: boolean): UsageGroup {
   };
 }
 
-export type DayOfJobs = { readonly usage: DayUsage; readonly jobs: readonly Job[] };
+/** Single jobs, and how many. */
+export type Jobs = Iterable<Job> & { readonly length: number };
+
+export type DayOfJobs = { readonly usage: DayUsage; readonly jobs: Jobs };
 
 /**
  * Puts finished pods into the days in which the value of their end falls. One and the same set of jobs feeds every figure.

@@ -108,12 +108,24 @@ export function parsedKey(record: ParsedRecord): string {
  * @throws GridmeterError `message_invalid` if the text has no known header or no record: its keys are then unknown, not none
  */
 export function messageKeys(text: string): string[] {
+  return legible(text).map(parsedKey);
+}
+
+/**
+ * The keys of a message whose records replace earlier figures: all, or none of single jobs, each of which is reported
+ * once. Throws as `messageKeys`.
+ */
+export function replacingKeys(text: string): string[] {
+  return legible(text)
+    .filter(({ layout }) => layout.kind !== "individual")
+    .map(parsedKey);
+}
+
+function legible(text: string): readonly ParsedRecord[] {
   const { records, problems } = parseMessage(text);
-  if (records.length === 0) {
-    throw new GridmeterError(
-      "message_invalid",
-      `the keys of an APEL message cannot be told, it was left as it is: ${problemText(problems)}`,
-    );
-  }
-  return records.map(parsedKey);
+  if (records.length > 0) return records;
+  throw new GridmeterError(
+    "message_invalid",
+    `the keys of an APEL message cannot be told, it was left as it is: ${problemText(problems)}`,
+  );
 }

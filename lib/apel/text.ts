@@ -3,6 +3,9 @@ import { type Rule, quote } from "./problem.ts";
 /** Where Python's splitlines, and so the APEL server, breaks a line. */
 const LINE_BREAKS = new Set([0x0a, 0x0b, 0x0c, 0x0d, 0x1c, 0x1d, 0x1e, 0x85, 0x2028, 0x2029]);
 
+/** Nearly all there is, and quickly told: a month of single jobs has a hundred million characters. */
+const PRINTABLE = /^[ -~]*$/;
+
 type OddCharacter = {
   readonly rule: Rule & ("line-break" | "control-character" | "not-ascii");
   readonly reason: string;
@@ -10,6 +13,7 @@ type OddCharacter = {
 
 /** The first character that may not stand inside a line of a message, or undefined. APEL and ssmsend: ASCII only. */
 export function oddCharacter(text: string): OddCharacter | undefined {
+  if (PRINTABLE.test(text)) return undefined;
   for (const char of text) {
     const code = char.codePointAt(0) ?? 0;
     if (code >= 0x20 && code < 0x7f) continue;

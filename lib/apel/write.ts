@@ -3,7 +3,7 @@ import { MAX_BYTES, MAX_RECORDS, checkMessage } from "./check.ts";
 import { apelKey } from "./keys.ts";
 import { type Layout, layoutFor } from "./layout.ts";
 import { problemText, quote } from "./problem.ts";
-import type { ApelRecord, MessageFormat, RecordKind } from "./records.ts";
+import type { ApelRecord, IndividualRecord, MessageFormat, RecordKind } from "./records.ts";
 import { textProblem } from "./text.ts";
 import { toFields } from "./to-fields.ts";
 
@@ -26,8 +26,10 @@ function recordText(record: ApelRecord, layout: Layout): string {
   return `${lines.join("")}%%\n`;
 }
 
+type Keyed = readonly [key: string, record: ApelRecord];
+
 /** Records in the order of their keys, tombstones first: should the server hold two keys for one, the figures win. */
-function ordered(records: readonly ApelRecord[]): readonly ApelRecord[] {
+function ordered(records: Iterable<ApelRecord>): readonly Keyed[] {
   const keyed = new Map<string, ApelRecord>();
   for (const record of records) {
     const key = apelKey(record);
@@ -35,26 +37,31 @@ function ordered(records: readonly ApelRecord[]): readonly ApelRecord[] {
       refuse(`two records have one APEL key, ${quote(key)}; the second would replace the first, add them up`);
     keyed.set(key, record);
   }
-  const isTombstone = (record: ApelRecord) => record.kind !== "individual" && record.numberOfJobs === 0;
-  const sorted = [...keyed].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, record]) => record);
-  return [...sorted.filter(isTombstone), ...sorted.filter((record) => !isTombstone(record))];
+  const isTombstone = ([, record]: Keyed) => record.kind !== "individual" && record.numberOfJobs === 0;
+  const sorted = [...keyed].sort(([a], [b]) => (a < b ? -1 : 1));
+  return [...sorted.filter(isTombstone), ...sorted.filter((each) => !isTombstone(each))];
 }
 
 /** Bodies of at most 500 records and 500 kB, the header included. */
-function bodies(header: string, texts: Iterable<string>): string[] {
-  const out: string[] = [];
+function* bodies(header: string, texts: Iterable<string>): Generator<string> {
   let body = "";
   let count = 0;
   for (const text of texts) {
     if (count === MAX_RECORDS || body.length + text.length > MAX_BYTES) {
-      out.push(body);
+      yield body;
       body = "";
       count = 0;
     }
     body = body === "" ? `${header}\n${text}` : body + text;
     count += 1;
   }
-  return body === "" ? out : [...out, body];
+  if (body !== "") yield body;
+}
+
+/** The message as it is. @throws GridmeterError `message_invalid` if it would break a rule of APEL */
+export function checked(message: ApelMessage, now: number): ApelMessage {
+  const { problems } = checkMessage(message.body, now);
+  return problems.length === 0 ? message : refuse(problemText(problems));
 }
 
 /**
@@ -69,11 +76,33 @@ export function writeMessages(records: readonly ApelRecord[], format: MessageFor
   return KINDS.flatMap((kind) => {
     const layout = layoutFor(kind, format);
     function* texts(): Generator<string> {
-      for (const record of all) if (record.kind === kind) yield recordText(record, layout);
+      for (const [, record] of all) if (record.kind === kind) yield recordText(record, layout);
     }
-    return bodies(layout.header, texts()).map((body): ApelMessage => {
-      const { problems } = checkMessage(body, now);
-      return problems.length === 0 ? { kind, body } : refuse(problemText(problems));
-    });
+    return [...bodies(layout.header, texts())].map((body) => checked({ kind, body }, now));
   });
+}
+
+/**
+ * The messages of single jobs, the same as `writeMessages` makes of all of them at once, one after the other: no more than
+ * a group of records and a message is in memory. They are not checked as a whole; see `checked`.
+ * @param groups every key of a group stands before all keys of the next (Site, EndTime, LocalJobId): a site's days in order
+ * @throws GridmeterError `message_invalid`, quoting the bad value, where a value or a key that stands twice breaks a rule
+ */
+export function* jobMessages(
+  groups: Iterable<readonly IndividualRecord[]>,
+  format: MessageFormat,
+): Generator<ApelMessage> {
+  const layout = layoutFor("individual", format);
+  for (const body of bodies(layout.header, jobTexts(groups, layout))) yield { kind: "individual", body };
+}
+
+function* jobTexts(groups: Iterable<readonly IndividualRecord[]>, layout: Layout): Generator<string> {
+  let last = "";
+  for (const group of groups) {
+    for (const [key, record] of ordered(group)) {
+      if (key <= last) throw new TypeError(`the job ${quote(key)} comes after ${quote(last)}`);
+      last = key;
+      yield recordText(record, layout);
+    }
+  }
 }

@@ -48,8 +48,7 @@ class OpenDirq implements OpenQueue {
       const files = await orIfMissing(fsp.readdir(join(this.#root, directory)), []);
       for (const file of files.filter(isDirqElement).sort()) {
         const name = `${directory}/${file}`;
-        const body = await orIfMissing(fsp.readFile(join(this.#root, name), "utf8"), undefined);
-        if (body !== undefined) messages.push({ name, body });
+        messages.push({ name, read: () => orIfMissing(fsp.readFile(join(this.#root, name), "utf8"), undefined) });
       }
       await dropOrphans(join(this.#root, directory), files);
     }

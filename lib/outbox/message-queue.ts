@@ -1,5 +1,9 @@
-/** A message that ssmsend would see: `name` as the queue knows it, its text. */
-export type QueuedMessage = { readonly name: string; readonly body: string };
+/** A message that ssmsend would see, by the name under which the queue knows it. */
+export type QueuedMessage = {
+  readonly name: string;
+  /** its text; undefined if it was sent meanwhile */
+  readonly read: () => Promise<string | undefined>;
+};
 
 /** `busy`: ssmsend holds `name`, one of the older messages; nothing was removed or added. */
 export type ReplaceResult =
@@ -8,7 +12,7 @@ export type ReplaceResult =
 
 /** A queue while no other gridmeter changes it. ssmsend may read and remove at any time. */
 export interface OpenQueue {
-  /** The messages in the order in which ssmsend takes them, locked ones too. */
+  /** The messages in the order in which ssmsend takes them, locked ones too. A month of single jobs may be among them. */
   list(): Promise<readonly QueuedMessage[]>;
   /**
    * Takes the older messages out and then adds the new ones, in this order. At no instant, and after no kill, can

@@ -52,16 +52,19 @@ export function parseOutgoingKey(key: string): OutgoingKey | undefined {
  * Stores one generation of a unit's messages, each checked against APEL's rules before anything is stored. The same
  * generation may be put again: an object's key holds its body's hash, so one that is there already is the same object.
  * `generation` is reserved in the unit's state before; `now` is in epoch seconds. Returns the keys.
+ * @param messages gone through twice, so that one message at a time is in memory where they are made as they are asked for
  * @throws GridmeterError `message_invalid`, `store_failed`
  */
 export async function putGeneration(
   store: ObjectStore,
   unit: Unit,
   generation: number,
-  messages: readonly OutgoingMessage[],
+  messages: Iterable<OutgoingMessage>,
   now: number,
 ): Promise<string[]> {
+  const hashes: string[] = [];
   for (const { kind, body } of messages) {
+    hashes.push(bodyHash(body));
     const { problems } = checkMessage(body, now);
     if (problems.length === 0) continue;
     const text = `The ${kind} message for ${unit.site}, ${unit.submitHost}, ${unit.month} breaks APEL's rules: ${problemText(problems)}. No message of generation ${generation} was stored. Correct the values named here and run again.`;
@@ -69,11 +72,14 @@ export async function putGeneration(
   }
   const keys: string[] = [];
   for (const { kind, body } of messages) {
-    const key = `${unitPrefix(unit)}${String(generation).padStart(10, "0")}-${kind}-${bodyHash(body)}`;
+    const hash = bodyHash(body);
+    if (hash !== hashes[keys.length]) throw new TypeError("A message is another one than was checked");
+    const key = `${unitPrefix(unit)}${String(generation).padStart(10, "0")}-${kind}-${hash}`;
     if (parseOutgoingKey(key) === undefined) throw new TypeError(`"${key}" is no key for an outgoing message`);
     await store.put(key, body, { absent: true });
     keys.push(key);
   }
+  if (keys.length < hashes.length) throw new TypeError("There are fewer messages than were checked");
   return keys;
 }
 

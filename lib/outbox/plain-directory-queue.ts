@@ -49,11 +49,11 @@ class OpenDirectory implements OpenQueue {
       const path = join(this.#root, name);
       const stat = await orIfMissing(fsp.stat(path, { bigint: true }), undefined);
       if (!stat?.isFile()) continue;
-      const body = await orIfMissing(fsp.readFile(path, "utf8"), undefined);
-      if (body !== undefined) found.push({ name, body, mtime: stat.mtimeNs });
+      const read = (): Promise<string | undefined> => orIfMissing(fsp.readFile(path, "utf8"), undefined);
+      found.push({ name, read, mtime: stat.mtimeNs });
     }
     found.sort((a, b) => (a.mtime === b.mtime ? (a.name < b.name ? -1 : 1) : a.mtime < b.mtime ? -1 : 1));
-    return found.map(({ name, body }) => ({ name, body }));
+    return found.map(({ name, read }) => ({ name, read }));
   }
 
   async replace(older: readonly string[], bodies: readonly string[]): Promise<ReplaceResult> {

@@ -1,13 +1,19 @@
 import type { Unit } from "../accounting/tenant.ts";
-import type { MessageQueue, OpenQueue } from "../outbox/message-queue.ts";
-import { listOutgoing, unitPrefix } from "../outbox/outgoing.ts";
+import { replacingKeys } from "../apel/keys.ts";
+import { errorText } from "../errors.ts";
+import type { MessageQueue, OpenQueue, ReplaceResult } from "../outbox/message-queue.ts";
+import { bodyHash, listOutgoing, unitPrefix } from "../outbox/outgoing.ts";
 import type { OutgoingUnit } from "../outbox/outgoing.ts";
 import type { ObjectStore } from "../store/object-store.ts";
-import { loadUnit } from "./load.ts";
-import type { LoadedGeneration } from "./load.ts";
+import { covers, loadUnit } from "./load.ts";
+import type { LoadedGeneration, LoadedMessage } from "./load.ts";
 import { moveToRefused, moveToSpooled, pruneSpooled } from "./move.ts";
-import { keyedFiles, overlapWith } from "./overlap.ts";
+import { overlapWith } from "./overlap.ts";
+import type { KeyedFile } from "./overlap.ts";
 import type { DeliveredMessage, DeliveryReport } from "./report.ts";
+
+/** Messages of single jobs that are put into the queue together, each of up to 500 kB. */
+const AT_ONCE = 20;
 
 export type DeliveryOptions = {
   /** epoch seconds, for APEL's rules about the future */
@@ -91,7 +97,7 @@ class Round {
         messages.push(...all(generation, "waiting", waitsFor));
         continue;
       }
-      const later = generations.slice(index + 1).find((other) => covers(other, generation));
+      const later = await coveredBy(generation, generations.slice(index + 1));
       const results =
         later === undefined
           ? await this.#deliver(generation)
@@ -101,31 +107,60 @@ class Round {
         waitsFor = `generation ${generation.generation} is to go first, and it waits`;
         continue;
       }
-      for (const { key, body } of generation.messages) await moveToSpooled(this.#store, key, body);
+      for (const { key, read } of generation.messages) await moveToSpooled(this.#store, key, await read());
     }
     await pruneSpooled(this.#store, outgoing.unit);
     return { unit: outgoing.unit, messages };
   }
 
   async #deliver(generation: LoadedGeneration): Promise<DeliveredMessage[]> {
-    const bodies = new Set(generation.messages.map(({ body }) => body));
-    const files = keyedFiles(await this.#queue.list(), (name, reason) => this.#warn(name, reason));
-    const there = new Set(files.map(({ body }) => body));
-    const others = files.filter(({ body }) => !bodies.has(body));
-    const overlap = overlapWith(others, replacedKeys(generation));
+    const { there, others } = await this.#queued(new Set(generation.messages.map(({ hash }) => hash)));
+    const overlap = overlapWith(others, new Set(generation.messages.flatMap(({ keys }) => keys)));
     if ("uncovered" in overlap) return all(generation, "waiting", this.#uncovered(overlap.uncovered, overlap.lacking));
-    const fresh = generation.messages.filter(({ body }) => !there.has(body));
-    if (fresh.length > 0 || overlap.older.length > 0) {
-      const result = await this.#queue.replace(
-        overlap.older,
-        fresh.map(({ body }) => body),
-      );
-      if (result.status === "busy") return all(generation, "waiting", this.#busy(result.name));
-    }
-    return generation.messages.map(({ key, body }) => ({
+    const fresh = generation.messages.filter(({ hash }) => !there.has(hash));
+    const isJobs = ({ kind }: LoadedMessage): boolean => kind === "individual";
+    // What replaces older figures goes first and together; single jobs replace none, and a few messages are in memory.
+    const result = await this.#add(
+      overlap.older,
+      fresh.filter((message) => !isJobs(message)),
+    );
+    if (result.status === "busy") return all(generation, "waiting", this.#busy(result.name));
+    const jobs = fresh.filter(isJobs);
+    for (let from = 0; from < jobs.length; from += AT_ONCE) await this.#add([], jobs.slice(from, from + AT_ONCE));
+    return generation.messages.map(({ key, hash }) => ({
       key,
-      status: there.has(body) ? "already_there" : "delivered",
+      status: there.has(hash) ? "already_there" : "delivered",
     }));
+  }
+
+  async #add(older: readonly string[], messages: readonly LoadedMessage[]): Promise<ReplaceResult> {
+    if (older.length === 0 && messages.length === 0) return { status: "added", names: [] };
+    const bodies: string[] = [];
+    for (const { read } of messages) bodies.push(await read());
+    return this.#queue.replace(older, bodies);
+  }
+
+  /** Which of the texts with these hashes are in the queue, and the keys of the others. One text at a time is in memory. */
+  async #queued(own: ReadonlySet<string>): Promise<{ there: ReadonlySet<string>; others: readonly KeyedFile[] }> {
+    const there = new Set<string>();
+    const others: KeyedFile[] = [];
+    for (const { name, read } of await this.#queue.list()) {
+      const body = await read();
+      if (body === undefined) continue;
+      const hash = bodyHash(body);
+      if (own.has(hash)) there.add(hash);
+      else others.push({ name, keys: this.#keysOf(name, body) });
+    }
+    return { there, others };
+  }
+
+  #keysOf(name: string, body: string): ReadonlySet<string> {
+    try {
+      return new Set(replacingKeys(body));
+    } catch (thrown) {
+      this.#warn(name, errorText(thrown));
+      return new Set();
+    }
   }
 
   #uncovered(name: string, lacking: readonly string[]): string {
@@ -150,16 +185,15 @@ class Round {
   }
 }
 
+/** The first of the later generations that covers this one. */
+async function coveredBy(
+  generation: LoadedGeneration,
+  later: readonly LoadedGeneration[],
+): Promise<LoadedGeneration | undefined> {
+  for (const other of later) if (await covers(other, generation)) return other;
+  return undefined;
+}
+
 function all(generation: LoadedGeneration, status: "waiting" | "superseded", reason: string): DeliveredMessage[] {
   return generation.messages.map(({ key }) => ({ key, status, reason }));
-}
-
-/** The keys whose older messages must not be sent any more. A job is reported once, so individual messages replace none. */
-function replacedKeys(generation: LoadedGeneration): ReadonlySet<string> {
-  return new Set(generation.messages.filter(({ kind }) => kind !== "individual").flatMap(({ keys }) => keys));
-}
-
-function covers(later: LoadedGeneration, earlier: LoadedGeneration): boolean {
-  const keys = new Set(later.messages.flatMap((message) => message.keys));
-  return earlier.messages.every((message) => message.keys.every((key) => keys.has(key)));
 }

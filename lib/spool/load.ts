@@ -1,14 +1,20 @@
 import { checkMessage } from "../apel/check.ts";
-import { messageKeys } from "../apel/keys.ts";
+import { messageKeys, replacingKeys } from "../apel/keys.ts";
 import { problemText } from "../apel/problem.ts";
+import { GridmeterError } from "../errors.ts";
 import { bodyHash } from "../outbox/outgoing.ts";
 import type { OutgoingKey, OutgoingUnit } from "../outbox/outgoing.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { inStage, listSpooled, moveToRefused } from "./move.ts";
 import type { DeliveredMessage } from "./report.ts";
 
-/** A message that passed all checks, and its APEL keys. */
-export type LoadedMessage = OutgoingKey & { readonly body: string; readonly keys: readonly string[] };
+/** A message that passed all checks. */
+export type LoadedMessage = OutgoingKey & {
+  /** its APEL keys as far as they replace earlier figures: none of single jobs */
+  readonly keys: readonly string[];
+  /** Its text. Those of single jobs may be large together and are read again. @throws GridmeterError `store_conflict` */
+  readonly read: () => Promise<string>;
+};
 export type LoadedGeneration = { readonly generation: number; readonly messages: readonly LoadedMessage[] };
 
 /**
@@ -40,7 +46,7 @@ export async function loadUnit(
       }
       const fault = faultOf(key, object.body, highest(key.kind), now);
       if (fault === undefined) {
-        messages.push({ ...key, body: object.body, keys: messageKeys(object.body) });
+        messages.push(loaded(store, key, object.body));
       } else {
         await moveToRefused(store, key.key, object.body, fault);
         settled.push({ key: key.key, status: "refused", reason: fault });
@@ -49,6 +55,34 @@ export async function loadUnit(
     if (messages.length > 0) generations.push({ generation, messages });
   }
   return { generations, settled };
+}
+
+function loaded(store: ObjectStore, key: OutgoingKey, body: string): LoadedMessage {
+  const read = key.kind === "individual" ? () => readAgain(store, key) : () => Promise.resolve(body);
+  return { ...key, keys: replacingKeys(body), read };
+}
+
+async function readAgain(store: ObjectStore, { key, hash }: OutgoingKey): Promise<string> {
+  const object = await store.get(key);
+  if (object !== undefined && bodyHash(object.body) === hash) return object.body;
+  throw new GridmeterError(
+    "store_conflict",
+    `${key} was ${object === undefined ? "removed" : "changed"} while it was being delivered. What of its generation is not in the queue yet is still in outgoing/. Run again.`,
+  );
+}
+
+/** Whether the later generation holds all APEL keys of the earlier, which then need not be sent. */
+export async function covers(later: LoadedGeneration, earlier: LoadedGeneration): Promise<boolean> {
+  const keys = new Set(later.messages.flatMap((message) => message.keys));
+  if (!earlier.messages.every((message) => message.keys.every((key) => keys.has(key)))) return false;
+  const hashes = new Set(later.messages.map(({ hash }) => hash));
+  const others = earlier.messages.filter(({ kind, hash }) => kind === "individual" && !hashes.has(hash));
+  if (others.length === 0) return true;
+  const jobs = new Set<string>();
+  for (const { kind, read } of later.messages)
+    if (kind === "individual") for (const key of messageKeys(await read())) jobs.add(key);
+  for (const { read } of others) if (!messageKeys(await read()).every((key) => jobs.has(key))) return false;
+  return true;
 }
 
 function faultOf(key: OutgoingKey, body: string, highest: number, now: number): string | undefined {

@@ -1,24 +1,5 @@
-import { messageKeys } from "../apel/keys.ts";
-import { errorText } from "../errors.ts";
-import type { QueuedMessage } from "../outbox/message-queue.ts";
-
-/** A file in ssmsend's queue and the APEL keys in it; none that can be told if it is no APEL message. */
-export type KeyedFile = QueuedMessage & { readonly keys: ReadonlySet<string> };
-
-/** Reads the keys of what is in the queue. Files that are no APEL messages are left alone; `strange` is told of them. */
-export function keyedFiles(
-  queued: readonly QueuedMessage[],
-  strange: (name: string, reason: string) => void,
-): readonly KeyedFile[] {
-  return queued.map((message) => {
-    try {
-      return { ...message, keys: new Set(messageKeys(message.body)) };
-    } catch (thrown) {
-      strange(message.name, errorText(thrown));
-      return { ...message, keys: new Set<string>() };
-    }
-  });
-}
+/** A file in ssmsend's queue and the APEL keys whose figures it replaces; none if it is no APEL message. */
+export type KeyedFile = { readonly name: string; readonly keys: ReadonlySet<string> };
 
 /** `older`: files to take out first. `uncovered`: a file that must be sent before, since it holds keys the new one lacks. */
 export type Overlap =

@@ -42,7 +42,9 @@ export async function dryRun(
     },
   );
   const summary = summarise(result);
-  const messages = summary.months.flatMap(({ units: outcomes }) => outcomes);
+  const messages = summary.months.flatMap(({ units: outcomes }) =>
+    outcomes.map(({ messages: texts, ...rest }) => ({ ...rest, ...(texts && { messages: [...texts] }) })),
+  );
   const tooLarge = JSON.stringify(messages).length > LARGEST;
   return {
     dryRun: true,

@@ -91,7 +91,7 @@ describe.each([
     expect(run).toMatchObject({ code: 0 });
     const { months } = resultOf(run);
     expect(months[0]?.tenants[0]?.jobs).toBe(truth(cluster, "2025-01").get(MIXED)?.jobs);
-    expect(months[0]?.units[0]?.messages?.join("\n")).toContain("APEL-summary-job-message: v0.2");
+    expect([...(months[0]?.units[0]?.messages ?? [])].join("\n")).toContain("APEL-summary-job-message: v0.2");
     expect(await readdir(cwd)).toEqual(["gridmeter.cjs"]);
   });
 

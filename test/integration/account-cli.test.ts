@@ -198,7 +198,7 @@ describe("--dry-run writes nothing at all", () => {
     const result = resultOf(forced);
     expect(result).toMatchObject({ dryRun: true, delivery: [], exitCode: 0 });
     expect(statusOf(result)).toEqual(["published", "published"]);
-    expect(result.months[0]?.units[0]?.messages?.join("")).toContain("APEL-sync-message: v0.1");
+    expect([...(result.months[0]?.units[0]?.messages ?? [])].join("")).toContain("APEL-sync-message: v0.1");
     const unchanged = await gridmeter(["account", "--dry-run"]);
     expect(unchanged.stdout).toContain("Nothing would be published.");
     expect(await treeOf(cwd)).toEqual(before);
@@ -245,7 +245,7 @@ test("-e FILE: its settings, its paths beside it; the environment wins over it",
   expect(run.code).toBe(0);
   const [unit] = resultOf(run).months[0]?.units ?? [];
   expect(unit).toMatchObject({ site: "FROM-FILE", submitHost: "from-env", tenants: ["one"], status: "published" });
-  expect(unit?.messages?.join("")).toContain("VO: team");
+  expect([...(unit?.messages ?? [])].join("")).toContain("VO: team");
 });
 
 test("--tenant counts one; the others' figures come from the ledger, or their months are refused", async () => {

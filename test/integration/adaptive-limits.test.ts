@@ -77,7 +77,7 @@ describe("--query.max-samples below the series of one hour", () => {
       const found = outcome(await account(cluster, proxy.url, from));
       expect(found).toEqual(outcome(await account(cluster, series, from)));
       expect(found[0]).toMatchObject({ status: "published" });
-      expect(found[0]?.messages?.join("\n")).toContain(`NumberOfJobs: ${jobsIn(cluster)}\n`);
+      expect([...(found[0]?.messages ?? [])].join("\n")).toContain(`NumberOfJobs: ${jobsIn(cluster)}\n`);
       const split = proxy.requests.filter(({ form }) => form.get("query")?.includes(`uid=~"(?:`) === true);
       expect(split.filter(({ status }) => status === 200).length).toBeGreaterThan(100);
       const refused = proxy.requests.filter(({ status }) => status === 422);
@@ -104,7 +104,7 @@ describe("a tiny --query.timeout", () => {
     try {
       const found = outcome(await account(cluster, proxy.url, from));
       expect(found).toEqual(outcome(await account(cluster, series, from)));
-      expect(found[0]?.messages?.join("\n")).toContain(`NumberOfJobs: ${jobsIn(cluster)}\n`);
+      expect([...(found[0]?.messages ?? [])].join("\n")).toContain(`NumberOfJobs: ${jobsIn(cluster)}\n`);
       const refused = proxy.requests.filter(({ status }) => status === 503 || status === 422);
       expect(Math.max(...refused.map(({ form }) => longestRange(form.get("query") ?? "")))).toBeGreaterThan(DAY);
     } finally {

@@ -40,7 +40,7 @@ export function messageQueueContract(kind: QueueKind): void {
         const result = await open.replace([], bodies);
         return result.status === "added" ? result.names : [];
       });
-    const list = () => at(queue, async (open) => (await open.list()).map(({ body }) => body));
+    const list = () => at(queue, async (open) => Promise.all((await open.list()).map(({ read }) => read())));
 
     test("makes its directory; an empty queue lists nothing", async () => {
       expect(await list()).toEqual([]);

@@ -131,7 +131,7 @@ export async function reference(
     },
   );
   return result.months.flatMap(({ units }) =>
-    units.flatMap(({ messages = [], error }) => (error === undefined ? messages : [errorText(error)])),
+    units.flatMap(({ messages = [], error }) => (error === undefined ? [...messages] : [errorText(error)])),
   );
 }
 

@@ -89,7 +89,10 @@ describe("deciding about a unit", () => {
       "e 1",
     ]);
     // One file holds them all.
-    expect(decision.action === "publish" && decision.messages.map(({ kind }) => kind)).toEqual(["summary", "sync"]);
+    expect(decision.action === "publish" && [...decision.messages].map(({ kind }) => kind)).toEqual([
+      "summary",
+      "sync",
+    ]);
   });
 
   test("pins refuse before anything else; a decrease refuses unless allowed", () => {

@@ -6,7 +6,20 @@ import { parseOutgoingKey } from "../../../lib/outbox/outgoing.ts";
 import type { Job, Series } from "../../simulator/index.ts";
 import { simulate } from "../../simulator/index.ts";
 import { MemoryMonitoring } from "../../support/memory-monitoring.ts";
-import { at, became, cluster, countedIn, ended, figures, HOUR, outcomes, tenant, unitIn, World } from "./world.ts";
+import {
+  at,
+  became,
+  cluster,
+  countedIn,
+  ended,
+  figures,
+  HOUR,
+  outcomes,
+  tenant,
+  texts,
+  unitIn,
+  World,
+} from "./world.ts";
 import type { WorldRun } from "./world.ts";
 
 // Few days, so that a run has few calls to the store between which it can be killed.
@@ -228,7 +241,7 @@ describe("a run that is stopped goes on in the next invocation", () => {
       result = await world.runOnly("2025-02-10", [WHOLE], { stop: () => true, run: "night" });
     }
     expect(invocations).toBe(11);
-    const messages = ({ months }: typeof result) => months.flatMap(({ units }) => units.map((unit) => unit.messages));
+    const messages = ({ months }: typeof result) => months.flatMap(({ units }) => units.map(texts));
     expect(messages(result)).toEqual(messages(expected));
     expect(await world.store.list("scratch/")).toEqual([]);
   });

@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { FIRST_PACE, STOPPABLE_PACE, paceAfter } from "../../../lib/accounting/count-plan-pace.ts";
 import type { Pace } from "../../../lib/accounting/count-plan-pace.ts";
-import { ended, cluster, at, tenant, World } from "./world.ts";
+import { ended, cluster, at, tenant, texts, World } from "./world.ts";
 import { MemoryMonitoring } from "../../support/memory-monitoring.ts";
 import type { Fact, Monitoring, Window } from "../../../lib/accounting/ports.ts";
 
@@ -107,7 +107,7 @@ test("a run whose server takes long pieces well and one whose server does not pu
       stop: () => false,
       run: "night",
     });
-    messages.push(result.months.flatMap(({ units }) => units.map((unit) => unit.messages)));
+    messages.push(result.months.flatMap(({ units }) => units.map(texts)));
     widths.add(JSON.stringify(asked));
   }
   expect(messages[1]).toEqual(messages[0]);

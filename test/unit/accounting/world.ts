@@ -108,8 +108,8 @@ export class World {
   /** Runs at a moment, and loads what is published into the table in the order of publication. */
   async run(now: number | string, tenants: readonly Tenant[], options: WorldRun = {}): Promise<RunResult> {
     const result = await this.runOnly(now, tenants, options);
-    for (const message of result.months.flatMap((month) => month.units.flatMap((unit) => unit.messages ?? []))) {
-      this.#load(message, now);
+    for (const unit of result.months.flatMap((month) => month.units)) {
+      for (const message of unit.messages ?? []) this.#load(message, now);
     }
     return result;
   }
@@ -224,9 +224,12 @@ export function message(outcome: UnitOutcome): string {
   return outcome.error instanceof Error ? outcome.error.message : "";
 }
 
+/** The texts of published messages, in order. */
+export const texts = (outcome: UnitOutcome): string[] => [...(outcome.messages ?? [])];
+
 /** The records of published messages, in order. */
 export function records(outcome: UnitOutcome): ApelRecord[] {
-  return (outcome.messages ?? []).flatMap((text) => parseMessage(text).records.map(fromFields));
+  return texts(outcome).flatMap((text) => parseMessage(text).records.map(fromFields));
 }
 
 export function countedIn(result: RunResult, month: string, name?: string): CountedMonth {

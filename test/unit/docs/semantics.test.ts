@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { messageKeys } from "../../../lib/apel/keys.ts";
-import { at, cluster, ended, HOST, SITE, tenant, unitIn, World } from "../accounting/world.ts";
+import { at, cluster, ended, HOST, SITE, tenant, texts, unitIn, World } from "../accounting/world.ts";
 import { EXAMPLES } from "./examples/index.ts";
 import { read } from "./markdown.ts";
 
@@ -22,7 +22,7 @@ describe("docs/accounting-semantics.md", () => {
   test("a row of KAPEL has the same APEL key as gridmeter's for the same settings", async () => {
     const world = new World(cluster([ended("2025-01-10T12:00")]));
     const settings = tenant("grid", { serviceLevel: { type: "si2k", value: 2975 } });
-    const [own = ""] = unitIn(await world.run("2025-02-10", [settings], { gap: "2025-01" }), "2025-01").messages ?? [];
+    const [own = ""] = texts(unitIn(await world.run("2025-02-10", [settings], { gap: "2025-01" }), "2025-01"));
     const values = {
       Site: SITE,
       Month: 1,

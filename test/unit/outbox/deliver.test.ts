@@ -28,7 +28,8 @@ afterEach(() => scratch.remove());
 
 const put = (generation: number, vos?: readonly string[]) =>
   putGeneration(store, unit, generation, generationMessages(unit, generation, vos), NOW);
-const queued = () => at(queue, async (open) => (await open.list()).map(({ body }) => body));
+const queued = () =>
+  at(queue, async (open) => Promise.all((await open.list()).map(async ({ read }) => (await read())!)));
 const generations = async () => (await queued()).map(generationOf);
 const foreign = async (body: string) =>
   at(queue, async (open) => {

@@ -16,6 +16,7 @@ import {
   tenant,
   unitIn,
   World,
+  texts,
 } from "../../accounting/world.ts";
 import { columns, cores, endOfPod, fields, podTable, when } from "./text.ts";
 import type { Example } from "./text.ts";
@@ -36,7 +37,7 @@ function monthOf(result: RunResult, month: string): TenantMonthSummary {
 const oneJob: Example = async () => {
   const start = at("2025-01-10T08:00");
   const pod = job(start, start + 3 * HOUR, { pod: "one", containers: [{ milliCores: 2000 }] });
-  const messages = unitIn(await run([pod]), "2025-01").messages ?? [];
+  const messages = texts(unitIn(await run([pod]), "2025-01"));
   return [podTable([pod]), ...messages.map((text) => text.trim())].join("\n\n");
 };
 
@@ -82,7 +83,7 @@ const rounding: Example = async () => {
   const start = at("2025-01-10T08:00");
   const pods = ["a", "b", "c"].map((pod) => job(start, start + 1001, { pod, containers: [{ milliCores: 333 }] }));
   const each = pods.map(() => Math.round((1001 * 333) / 1000));
-  const message = unitIn(await run(pods), "2025-01").messages?.[0] ?? "";
+  const message = texts(unitIn(await run(pods), "2025-01"))[0] ?? "";
   return [
     podTable(pods),
     fields(message, /^(WallDuration|NumberOfJobs)/),

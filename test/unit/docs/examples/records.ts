@@ -1,6 +1,6 @@
 import type { MessageFormat } from "../../../../lib/apel/records.ts";
 import type { Tenant } from "../../../../lib/accounting/tenant.ts";
-import { at, cluster, HOUR, job, records, tenant, unitIn, World } from "../../accounting/world.ts";
+import { at, cluster, HOUR, job, records, tenant, texts, unitIn, World } from "../../accounting/world.ts";
 import { columns, fields, podTable } from "./text.ts";
 import type { Example } from "./text.ts";
 
@@ -16,7 +16,7 @@ const PODS = [
 /** What is published beside the sync record. */
 async function messages(more: Partial<Tenant>, pods = PODS): Promise<readonly string[]> {
   const result = await new World(cluster(pods)).runOnly("2025-02-10", [tenant("grid", more)], { gap: MONTH });
-  return (unitIn(result, MONTH).messages ?? []).filter((text) => !text.startsWith("APEL-sync"));
+  return texts(unitIn(result, MONTH)).filter((text) => !text.startsWith("APEL-sync"));
 }
 
 const models: Example = async () => {

@@ -1,0 +1,46 @@
+import { once } from "node:events";
+
+/** Characters that are written together. */
+const ENOUGH = 1 << 16;
+
+const isIterable = (value: unknown): value is Iterable<unknown> =>
+  typeof value === "object" && value !== null && Symbol.iterator in value;
+
+/**
+ * The text that JSON.stringify gives of plain data, in pieces. Whatever can be gone through is an array, and its elements
+ * are asked for one after the other, so that they need not be in memory together.
+ */
+export function* jsonPieces(value: unknown): Generator<string> {
+  if (isIterable(value)) {
+    let before = "[";
+    for (const element of value) {
+      yield before;
+      yield* jsonPieces(element ?? null);
+      before = ",";
+    }
+    yield before === "[" ? "[]" : "]";
+  } else if (typeof value === "object" && value !== null) {
+    let before = "{";
+    for (const [key, held] of Object.entries(value)) {
+      if (held === undefined) continue;
+      yield `${before}${JSON.stringify(key)}:`;
+      yield* jsonPieces(held);
+      before = ",";
+    }
+    yield before === "{" ? "{}" : "}";
+  } else {
+    yield JSON.stringify(value);
+  }
+}
+
+/** Writes texts to stdout as they come, and waits where the reader is slower. */
+export async function writeOut(pieces: Iterable<string>): Promise<void> {
+  let text = "";
+  for (const piece of pieces) {
+    text += piece;
+    if (text.length < ENOUGH) continue;
+    if (!process.stdout.write(text)) await once(process.stdout, "drain");
+    text = "";
+  }
+  process.stdout.write(text);
+}
