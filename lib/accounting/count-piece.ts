@@ -1,4 +1,6 @@
 import type { Uids } from "./columns.ts";
+import { JobList } from "./job-list.ts";
+import type { CountedDay } from "./job-list.ts";
 import type { Observation } from "./observation.ts";
 import { askCpu, askMemoryRequests, askMemoryUsed, askPods } from "./pods.ts";
 import type { FinishedPod, Unfinished } from "./pods.ts";
@@ -8,7 +10,7 @@ import type { Tenant } from "./tenant.ts";
 import type { Tiling } from "./tiling.ts";
 import { endOfDay, startOf } from "./time.ts";
 import { toDays } from "./usage.ts";
-import type { DayOfJobs, Details } from "./usage.ts";
+import type { Details } from "./usage.ts";
 
 /** What a piece brought: pods up to `to`, and its days. The pods themselves are gone: memory holds few pieces of them. */
 export type CountedPiece = {
@@ -16,7 +18,7 @@ export type CountedPiece = {
   readonly unfinished: Unfinished;
   /** how many finished pods were seen, those of other days included */
   readonly finished: number;
-  readonly days: readonly DayOfJobs[];
+  readonly days: readonly CountedDay[];
 };
 
 /** Whether nothing at all was seen of the tenant's pods. */
@@ -69,7 +71,7 @@ export async function countPiece(
       gapsOf: (day) => [...(observed.get(day)?.gaps ?? [])],
       details,
       withJobs: isIndividual(tenant),
-    }),
+    }).map(({ usage, jobs }) => ({ usage, jobs: new JobList(jobs) })),
   };
 }
 

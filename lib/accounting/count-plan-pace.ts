@@ -10,8 +10,11 @@ export type Pace = {
 /** A piece that was counted: its days, how long it took (seconds, if there is a clock), and how many pods came. */
 export type Paced = { readonly days: number; readonly seconds: number | undefined; readonly pods: number };
 
-/** Pods of a piece, as the one before tells: memory holds their figures, some 130 bytes each, while it is counted. */
-const MOST_PODS = 400_000;
+/**
+ * Pods of a piece, as the one before tells. While it is counted, memory holds their figures, some 130 bytes each; where
+ * single jobs are wanted also names and what was measured, three times as much.
+ */
+export const MOST_PODS = { figures: 400_000, jobs: 130_000 } as const;
 const MOST_DAYS = 32;
 /** A size must be so much dearer before it is given up: what else the server does is measured with it. */
 const CLEARLY = 1.25;
@@ -21,6 +24,8 @@ const ENOUGH = 0.75;
 
 /** A month: in halves it costs a server some more, since each looks ahead. */
 export const FIRST_PACE: Pace = { days: MOST_DAYS, settled: false };
+/** Where single jobs are wanted: a busy month of them at once would need more memory than all else of a run. */
+export const JOBS_PACE: Pace = { days: 8, settled: false };
 /** Where a run may be stopped between pieces and go on later, little must be lost, and the first piece must get done. */
 export const STOPPABLE_PACE: Pace = { days: 4, settled: false };
 
@@ -30,9 +35,10 @@ export const STOPPABLE_PACE: Pace = { days: 4, settled: false };
  * piece 4.8 s, on blocks of 18 h, 162 h and 486 h alike): each size is tried for as long as it is not clearly dearer than
  * the one before, or a piece would be more than memory should hold.
  * Without a clock the size stays.
+ * @param mostPods one of MOST_PODS
  */
-export function paceAfter(pace: Pace, piece: Paced): Pace {
-  const most = Math.max(1, Math.min(MOST_DAYS, Math.floor((MOST_PODS * piece.days) / Math.max(1, piece.pods))));
+export function paceAfter(pace: Pace, piece: Paced, mostPods: number = MOST_PODS.figures): Pace {
+  const most = Math.max(1, Math.min(MOST_DAYS, Math.floor((mostPods * piece.days) / Math.max(1, piece.pods))));
   const within = (next: Pace): Pace => ({ ...next, days: Math.min(next.days, most) });
   // A remainder says nothing of this size; a short month does.
   const tells = piece.days <= pace.days && piece.days >= pace.days * ENOUGH;

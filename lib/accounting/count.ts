@@ -1,19 +1,20 @@
 import { countPiece, isEmpty, isWithoutVo } from "./count-piece.ts";
 import { firstPiece, lookAhead, planMonth, watchWindow } from "./count-plan.ts";
 import type { MonthPlan, PlanOptions } from "./count-plan.ts";
-import { FIRST_PACE, STOPPABLE_PACE, paceAfter } from "./count-plan-pace.ts";
+import { FIRST_PACE, JOBS_PACE, MOST_PODS, STOPPABLE_PACE, paceAfter } from "./count-plan-pace.ts";
 import { countedMonth, gapSeconds } from "./counted-month.ts";
 import type { CountedMonth, OpenMonth } from "./counted-month.ts";
+import type { CountedDay } from "./job-list.ts";
 import type { Ledger } from "./ledger.ts";
 import { observe } from "./observation.ts";
 import type { Observation } from "./observation.ts";
 import type { Period } from "./periods.ts";
 import type { Monitoring } from "./ports.ts";
+import { isIndividual } from "./records.ts";
 import type { Held, Scratch } from "./scratch.ts";
 import { checkNamespace, checkVoLabel } from "./sanity.ts";
 import type { Tenant } from "./tenant.ts";
 import { Tiling } from "./tiling.ts";
-import type { DayOfJobs } from "./usage.ts";
 
 /** How far past the last day evidence is first looked for, days. */
 const WATCH_DAYS = 10;
@@ -114,7 +115,8 @@ export async function countTenant(
   }));
   const days = wanted.reduce((sum, each) => sum + each.days.length, 0);
   const asked = { days: 0, pieces: 0 };
-  let pace = options.stop === undefined ? FIRST_PACE : STOPPABLE_PACE;
+  const mostPods = isIndividual(tenant) ? MOST_PODS.jobs : MOST_PODS.figures;
+  let pace = options.stop !== undefined ? STOPPABLE_PACE : isIndividual(tenant) ? JOBS_PACE : FIRST_PACE;
   const nextPiece = (): { month: OpenMonth; days: readonly [string, ...string[]] } | undefined => {
     for (const each of wanted) {
       const piece = each.month.error === undefined ? firstPiece(each.days, pace.days) : undefined;
@@ -142,10 +144,10 @@ export async function countTenant(
     try {
       const piece = await countPiece(tenant, ports.monitoring, next.days, month.observed, seen, tiling);
       const seconds = started === undefined ? undefined : (ports.monitoring.clock?.() ?? started) - started;
-      pace = paceAfter(pace, { days: next.days.length, seconds, pods: piece.finished });
+      pace = paceAfter(pace, { days: next.days.length, seconds, pods: piece.finished }, mostPods);
       if (isEmpty(piece)) await namespaceKnown();
       if (isWithoutVo(piece)) await voLabelKnown();
-      const taken: DayOfJobs[] = [];
+      const taken: CountedDay[] = [];
       for (const day of piece.days) taken.push(await settleDay(day, month, ports.ledger));
       await options.scratch?.save(
         tenant,
@@ -179,7 +181,7 @@ export async function countTenant(
  * Takes a fresh day over, and stores it if it is settled. Usage that was counted with a shorter sight than the ledger's
  * never replaces it; the single jobs, which the ledger does not have, are then those that are left.
  */
-async function settleDay(day: DayOfJobs, month: OpenMonth, ledger: Ledger): Promise<DayOfJobs> {
+async function settleDay(day: CountedDay, month: OpenMonth, ledger: Ledger): Promise<CountedDay> {
   const observation = month.observed.get(day.usage.day);
   const known = month.plan.known.get(day.usage.day);
   const sawLess = known !== undefined && (observation?.unseen === true || gapSeconds(known) < gapSeconds(day.usage));

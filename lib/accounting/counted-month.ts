@@ -1,9 +1,10 @@
 import { GridmeterError, errorText } from "../errors.ts";
 import type { MonthPlan, PlanOptions } from "./count-plan.ts";
+import type { CountedDay, JobList } from "./job-list.ts";
 import type { Observation } from "./observation.ts";
 import type { Period } from "./periods.ts";
 import type { Tenant } from "./tenant.ts";
-import type { DayOfJobs, DayUsage, Jobs } from "./usage.ts";
+import type { DayUsage } from "./usage.ts";
 
 /** A month this young without any sign of monitoring is not yet judged, seconds. */
 const TOO_YOUNG = 3600;
@@ -16,7 +17,7 @@ export type CountedMonth = {
   /** days after which nothing changes; only their individual records may be published */
   readonly settled: ReadonlySet<string>;
   /** the single jobs of the days asked for in this run, individual formats only */
-  readonly jobs: ReadonlyMap<string, Jobs>;
+  readonly jobs: ReadonlyMap<string, JobList>;
   readonly warnings: readonly string[];
   /** nothing to say yet: the month is minutes old, or lies before ACCOUNTING_SINCE */
   readonly empty: boolean;
@@ -27,7 +28,7 @@ export type CountedMonth = {
 export type OpenMonth = {
   readonly plan: MonthPlan;
   readonly observed: ReadonlyMap<string, Observation>;
-  readonly fresh: Map<string, DayOfJobs & { readonly settled?: boolean }>;
+  readonly fresh: Map<string, CountedDay & { readonly settled?: boolean }>;
   error?: unknown;
 };
 

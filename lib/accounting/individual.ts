@@ -1,9 +1,11 @@
 import type { IndividualRecord } from "../apel/records.ts";
 import type { CountedMonth } from "./counted-month.ts";
+import { inOrder } from "./job-list.ts";
+import type { JobList } from "./job-list.ts";
 import { sourceOf } from "./state.ts";
 import type { Publication } from "./state.ts";
 import type { Tenant } from "./tenant.ts";
-import type { Job, Jobs } from "./usage.ts";
+import type { Job } from "./usage.ts";
 
 /**
  * One job as APEL's individual record: LocalJobId is the pod's uid (APEL keys jobs by Site, LocalJobId, EndTime, and a pod
@@ -34,8 +36,8 @@ export function individualRecord(tenant: Tenant, job: Job): IndividualRecord {
 }
 
 export type IndividualWant = {
-  /** made anew each time they are asked for, day by day in order, so that not all of them are in memory */
-  readonly records: Iterable<readonly IndividualRecord[]>;
+  /** in the order of their APEL keys; made anew each time they are asked for, so that not all of them are in memory */
+  readonly records: Iterable<IndividualRecord>;
   /** source -> day -> how many jobs of it are among the records */
   readonly days: Publication["individual"];
 };
@@ -55,17 +57,31 @@ export function individualWant(months: readonly CountedMonth[], published: Publi
       days[source] = { ...days[source], [day]: jobs.length };
     }
   }
-  const inOrder = [...byDay].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, each]) => each);
-  return { records: { [Symbol.iterator]: () => recordsOf(inOrder) }, days };
+  const ascending = [...byDay].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, each]) => each);
+  return { records: { [Symbol.iterator]: () => recordsOf(ascending) }, days };
 }
 
 /** A tenant's jobs of one day. */
-type JobsOf = { readonly tenant: Tenant; readonly jobs: Jobs };
+type JobsOf = { readonly tenant: Tenant; readonly jobs: JobList };
 
-function* recordsOf(days: readonly (readonly JobsOf[])[]): Generator<readonly IndividualRecord[]> {
-  for (const day of days) {
-    const records: IndividualRecord[] = [];
-    for (const { tenant, jobs } of day) for (const job of jobs) records.push(individualRecord(tenant, job));
-    yield records;
+function* recordsOf(days: readonly (readonly JobsOf[])[]): Generator<IndividualRecord> {
+  for (const day of days) for (const { tenant, job } of merged(day)) yield individualRecord(tenant, job);
+}
+
+/** The jobs of several tenants as one list in order. */
+function* merged(lists: readonly JobsOf[]): Generator<{ readonly tenant: Tenant; readonly job: Job }> {
+  const heads = lists.flatMap(({ tenant, jobs }) => headOf(tenant, jobs[Symbol.iterator]()));
+  for (let [first, ...others] = heads; first !== undefined; [first, ...others] = heads) {
+    const least = others.reduce((a, b) => (inOrder(b.job, a.job) < 0 ? b : a), first);
+    yield least;
+    heads.splice(heads.indexOf(least), 1, ...headOf(least.tenant, least.rest));
   }
+}
+
+type Head = { readonly tenant: Tenant; readonly job: Job; readonly rest: Iterator<Job> };
+
+/** The next job, or none. */
+function headOf(tenant: Tenant, rest: Iterator<Job>): readonly Head[] {
+  const next = rest.next();
+  return next.done === true ? [] : [{ tenant, job: next.value, rest }];
 }

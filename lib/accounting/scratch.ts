@@ -1,12 +1,13 @@
 import { z } from "zod";
 import type { ObjectStore } from "../store/object-store.ts";
 import { safeSegment } from "../store/object-store.ts";
+import { JobList } from "./job-list.ts";
+import type { CountedDay } from "./job-list.ts";
 import { readJson } from "./ledger.ts";
 import type { Damage } from "./ledger.ts";
 import type { CountedPiece } from "./count-piece.ts";
 import type { Tenant } from "./tenant.ts";
 import { dayUsage } from "./usage.ts";
-import type { DayOfJobs } from "./usage.ts";
 
 const count = z.number().int().min(0);
 const job = z.object({
@@ -29,13 +30,23 @@ const heldPiece = z.object({
 
 /** What earlier invocations of the same run have counted of a month, settled or not. */
 export type Held = {
-  readonly days: ReadonlyMap<string, DayOfJobs & { readonly settled: boolean }>;
+  readonly days: ReadonlyMap<string, CountedDay & { readonly settled: boolean }>;
   /** of the piece that looked furthest */
   readonly latest: { readonly to: number; readonly notFinished: ReadonlyMap<string, number> };
   readonly noEnd: ReadonlySet<string>;
 };
 
 const NOTHING: Held = { days: new Map(), latest: { to: 0, notFinished: new Map() }, noEnd: new Set() };
+
+function withPiece(held: Held, piece: z.infer<typeof heldPiece>): Held {
+  const days = new Map(held.days);
+  for (const { usage, jobs, settled } of piece.days) days.set(usage.day, { usage, jobs: new JobList(jobs), settled });
+  return {
+    days,
+    latest: piece.to > held.latest.to ? { to: piece.to, notFinished: new Map(piece.notFinished) } : held.latest,
+    noEnd: new Set([...held.noEnd, ...piece.noEnd]),
+  };
+}
 
 /**
  * Where a run that does not fit into one Lambda invocation keeps its pieces until the next: also the days that are not
@@ -58,20 +69,13 @@ export class Scratch {
 
   async load(tenant: Tenant, month: string): Promise<Held> {
     const keys = await this.#store.list(this.#prefix(tenant, month));
-    const found = await Promise.all(keys.map((key) => readJson(this.#store, key, heldPiece, this.#damaged)));
-    return found.reduce<Held>((held, each) => {
-      const piece = each?.value;
-      if (piece === undefined) return held;
-      const further = piece.to > held.latest.to;
-      return {
-        days: new Map([
-          ...held.days,
-          ...piece.days.map((day): [string, (typeof piece.days)[number]] => [day.usage.day, day]),
-        ]),
-        latest: further ? { to: piece.to, notFinished: new Map(piece.notFinished) } : held.latest,
-        noEnd: new Set([...held.noEnd, ...piece.noEnd]),
-      };
-    }, NOTHING);
+    let held = NOTHING;
+    // One after the other: as JSON and as objects single jobs take several times as much as in their lists.
+    for (const key of keys) {
+      const read = await readJson(this.#store, key, heldPiece, this.#damaged);
+      if (read?.value !== undefined) held = withPiece(held, read.value);
+    }
+    return held;
   }
 
   async save(tenant: Tenant, month: string, piece: CountedPiece, settled: (day: string) => boolean): Promise<void> {

@@ -157,10 +157,7 @@ function groupOf(job: Job, cpuAsked: boolean): UsageGroup {
   };
 }
 
-/** Single jobs, and how many. */
-export type Jobs = Iterable<Job> & { readonly length: number };
-
-export type DayOfJobs = { readonly usage: DayUsage; readonly jobs: Jobs };
+export type DayOfJobs = { readonly usage: DayUsage; readonly jobs: readonly Job[] };
 
 /**
  * Puts finished pods into the days in which the value of their end falls. One and the same set of jobs feeds every figure.

@@ -26,20 +26,20 @@ function recordText(record: ApelRecord, layout: Layout): string {
   return `${lines.join("")}%%\n`;
 }
 
-type Keyed = readonly [key: string, record: ApelRecord];
+const twice = (key: string): string =>
+  `two records have one APEL key, ${quote(key)}; the second would replace the first, add them up`;
 
 /** Records in the order of their keys, tombstones first: should the server hold two keys for one, the figures win. */
-function ordered(records: Iterable<ApelRecord>): readonly Keyed[] {
+function ordered(records: readonly ApelRecord[]): readonly ApelRecord[] {
   const keyed = new Map<string, ApelRecord>();
   for (const record of records) {
     const key = apelKey(record);
-    if (keyed.has(key))
-      refuse(`two records have one APEL key, ${quote(key)}; the second would replace the first, add them up`);
+    if (keyed.has(key)) refuse(twice(key));
     keyed.set(key, record);
   }
-  const isTombstone = ([, record]: Keyed) => record.kind !== "individual" && record.numberOfJobs === 0;
-  const sorted = [...keyed].sort(([a], [b]) => (a < b ? -1 : 1));
-  return [...sorted.filter(isTombstone), ...sorted.filter((each) => !isTombstone(each))];
+  const isTombstone = (record: ApelRecord) => record.kind !== "individual" && record.numberOfJobs === 0;
+  const sorted = [...keyed].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, record]) => record);
+  return [...sorted.filter(isTombstone), ...sorted.filter((record) => !isTombstone(record))];
 }
 
 /** Bodies of at most 500 records and 500 kB, the header included. */
@@ -76,33 +76,30 @@ export function writeMessages(records: readonly ApelRecord[], format: MessageFor
   return KINDS.flatMap((kind) => {
     const layout = layoutFor(kind, format);
     function* texts(): Generator<string> {
-      for (const [, record] of all) if (record.kind === kind) yield recordText(record, layout);
+      for (const record of all) if (record.kind === kind) yield recordText(record, layout);
     }
     return [...bodies(layout.header, texts())].map((body) => checked({ kind, body }, now));
   });
 }
 
 /**
- * The messages of single jobs, the same as `writeMessages` makes of all of them at once, one after the other: no more than
- * a group of records and a message is in memory. They are not checked as a whole; see `checked`.
- * @param groups every key of a group stands before all keys of the next (Site, EndTime, LocalJobId): a site's days in order
- * @throws GridmeterError `message_invalid`, quoting the bad value, where a value or a key that stands twice breaks a rule
+ * The messages of single jobs, the same as `writeMessages` makes of all of them at once, one after the other: a record and
+ * a message at a time are in memory. They are not checked as a whole; see `checked`.
+ * @param records in the order of their keys: of one site, by EndTime and then by LocalJobId
+ * @throws GridmeterError `message_invalid`, quoting the bad value, where a value breaks a rule or a key stands twice
  */
-export function* jobMessages(
-  groups: Iterable<readonly IndividualRecord[]>,
-  format: MessageFormat,
-): Generator<ApelMessage> {
+export function* jobMessages(records: Iterable<IndividualRecord>, format: MessageFormat): Generator<ApelMessage> {
   const layout = layoutFor("individual", format);
-  for (const body of bodies(layout.header, jobTexts(groups, layout))) yield { kind: "individual", body };
+  for (const body of bodies(layout.header, jobTexts(records, layout))) yield { kind: "individual", body };
 }
 
-function* jobTexts(groups: Iterable<readonly IndividualRecord[]>, layout: Layout): Generator<string> {
+function* jobTexts(records: Iterable<IndividualRecord>, layout: Layout): Generator<string> {
   let last = "";
-  for (const group of groups) {
-    for (const [key, record] of ordered(group)) {
-      if (key <= last) throw new TypeError(`the job ${quote(key)} comes after ${quote(last)}`);
-      last = key;
-      yield recordText(record, layout);
-    }
+  for (const record of records) {
+    const key = apelKey(record);
+    if (key === last) refuse(twice(key));
+    if (key < last) throw new TypeError(`the job ${quote(key)} comes after ${quote(last)}`);
+    last = key;
+    yield recordText(record, layout);
   }
 }

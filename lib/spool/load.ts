@@ -46,7 +46,8 @@ export async function loadUnit(
       }
       const fault = faultOf(key, object.body, highest(key.kind), now);
       if (fault === undefined) {
-        messages.push(loaded(store, key, object.body));
+        const read = key.kind === "individual" ? readAgain(store, key) : () => Promise.resolve(object.body);
+        messages.push({ ...key, keys: replacingKeys(object.body), read });
       } else {
         await moveToRefused(store, key.key, object.body, fault);
         settled.push({ key: key.key, status: "refused", reason: fault });
@@ -57,18 +58,16 @@ export async function loadUnit(
   return { generations, settled };
 }
 
-function loaded(store: ObjectStore, key: OutgoingKey, body: string): LoadedMessage {
-  const read = key.kind === "individual" ? () => readAgain(store, key) : () => Promise.resolve(body);
-  return { ...key, keys: replacingKeys(body), read };
-}
-
-async function readAgain(store: ObjectStore, { key, hash }: OutgoingKey): Promise<string> {
-  const object = await store.get(key);
-  if (object !== undefined && bodyHash(object.body) === hash) return object.body;
-  throw new GridmeterError(
-    "store_conflict",
-    `${key} was ${object === undefined ? "removed" : "changed"} while it was being delivered. What of its generation is not in the queue yet is still in outgoing/. Run again.`,
-  );
+/** Apart from where the text was at hand, which would stay in memory with it. */
+function readAgain(store: ObjectStore, { key, hash }: OutgoingKey): () => Promise<string> {
+  return async () => {
+    const object = await store.get(key);
+    if (object !== undefined && bodyHash(object.body) === hash) return object.body;
+    throw new GridmeterError(
+      "store_conflict",
+      `${key} was ${object === undefined ? "removed" : "changed"} while it was being delivered. What of its generation is not in the queue yet is still in outgoing/. Run again.`,
+    );
+  };
 }
 
 /** Whether the later generation holds all APEL keys of the earlier, which then need not be sent. */

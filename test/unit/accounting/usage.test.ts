@@ -55,7 +55,7 @@ describe("Left out, counted by reason", () => {
     fc.assert(
       fc.property(pods, (drawn) => {
         const found = toDays(drawn, days, options);
-        const counted = found.flatMap(({ jobs }) => [...jobs]);
+        const counted = found.flatMap(({ jobs }) => jobs);
         const groups = found.flatMap(({ usage }) => usage.groups);
         const left = found.flatMap(({ usage }) => Object.values(usage.leftOut)).reduce((sum, each) => sum + each, 0);
         expect(counted.length + left).toBe(drawn.length);
@@ -65,7 +65,7 @@ describe("Left out, counted by reason", () => {
           counted.reduce((total, job) => total + (job.end - job.start) * job.milliCores, 0),
         );
         for (const { usage, jobs } of found) {
-          expect([...jobs].every((job) => dayOf(job.end) === usage.day)).toBe(true);
+          expect(jobs.every((job) => dayOf(job.end) === usage.day)).toBe(true);
           expect(dayUsage.parse(JSON.parse(JSON.stringify(usage)))).toEqual(usage);
         }
       }),
