@@ -1,5 +1,5 @@
 import { checkMessage } from "../apel/check.ts";
-import { messageKeys, replacingKeys } from "../apel/keys.ts";
+import { messageKeys } from "../apel/keys.ts";
 import { problemText } from "../apel/problem.ts";
 import { GridmeterError } from "../errors.ts";
 import { bodyHash } from "../outbox/outgoing.ts";
@@ -46,8 +46,11 @@ export async function loadUnit(
       }
       const fault = faultOf(key, object.body, highest(key.kind), now);
       if (fault === undefined) {
-        const read = key.kind === "individual" ? readAgain(store, key) : () => Promise.resolve(object.body);
-        messages.push({ ...key, keys: replacingKeys(object.body), read });
+        messages.push(
+          key.kind === "individual"
+            ? { ...key, keys: [], read: readAgain(store, key) }
+            : { ...key, keys: messageKeys(object.body), read: () => Promise.resolve(object.body) },
+        );
       } else {
         await moveToRefused(store, key.key, object.body, fault);
         settled.push({ key: key.key, status: "refused", reason: fault });

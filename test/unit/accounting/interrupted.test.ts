@@ -229,22 +229,25 @@ describe("a run that is stopped goes on in the next invocation", () => {
   const WHOLE = tenant("grid");
   const jobs: Job[] = [...Array(20).keys()].map((day) => ended(at("2025-01-02T12:00") + day * 86_400));
 
-  test("piece by piece, and what is published is what one run would", async () => {
-    const whole = new World(cluster(jobs));
-    const expected = await whole.runOnly("2025-02-10", [WHOLE]);
-    const world = new World(cluster(jobs), whole.series);
-    let result = await world.runOnly("2025-02-10", [WHOLE], { stop: () => true, run: "night" });
-    let invocations = 1;
-    for (; result.interrupted && invocations < 20; invocations += 1) {
-      expect(result.months.flatMap(({ units }) => units)).toEqual([]);
-      expect(result.tenants[0]!.count.asked.pieces).toBe(1);
-      result = await world.runOnly("2025-02-10", [WHOLE], { stop: () => true, run: "night" });
-    }
-    expect(invocations).toBe(11);
-    const messages = ({ months }: typeof result) => months.flatMap(({ units }) => units.map(texts));
-    expect(messages(result)).toEqual(messages(expected));
-    expect(await world.store.list("scratch/")).toEqual([]);
-  });
+  test.each([WHOLE, { ...WHOLE, format: "individual-0.4" as const }])(
+    "piece by piece, and what is published is what one run would: $format",
+    async (one) => {
+      const whole = new World(cluster(jobs));
+      const expected = await whole.runOnly("2025-02-10", [one]);
+      const world = new World(cluster(jobs), whole.series);
+      let result = await world.runOnly("2025-02-10", [one], { stop: () => true, run: "night" });
+      let invocations = 1;
+      for (; result.interrupted && invocations < 20; invocations += 1) {
+        expect(result.months.flatMap(({ units }) => units)).toEqual([]);
+        expect(result.tenants[0]!.count.asked.pieces).toBe(1);
+        result = await world.runOnly("2025-02-10", [one], { stop: () => true, run: "night" });
+      }
+      expect(invocations).toBe(11);
+      const messages = ({ months }: typeof result) => months.flatMap(({ units }) => units.map(texts));
+      expect(messages(result)).toEqual(messages(expected));
+      expect(await world.store.list("scratch/")).toEqual([]);
+    },
+  );
 
   test("without a name for the run, settled days are kept all the same and nothing is published", async () => {
     const world = new World(cluster(jobs));

@@ -1,19 +1,30 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { FIRST_PACE, STOPPABLE_PACE, paceAfter } from "../../../lib/accounting/count-plan-pace.ts";
+import {
+  FIRST_PACE,
+  JOBS_PACE,
+  MOST_PODS,
+  STOPPABLE_PACE,
+  paceAfter,
+} from "../../../lib/accounting/count-plan-pace.ts";
 import type { Pace } from "../../../lib/accounting/count-plan-pace.ts";
 import { ended, cluster, at, tenant, texts, World } from "./world.ts";
 import { MemoryMonitoring } from "../../support/memory-monitoring.ts";
 import type { Fact, Monitoring, Window } from "../../../lib/accounting/ports.ts";
 
 /** The sizes that are asked one after the other by a server to which a day in a piece of so many days costs that much. */
-function sizes(cost: (days: number) => number, podsADay = 100, first: Pace = FIRST_PACE): number[] {
+function sizes(
+  cost: (days: number) => number,
+  podsADay = 100,
+  first: Pace = FIRST_PACE,
+  mostPods: number = MOST_PODS.figures,
+): number[] {
   const found: number[] = [];
   let pace = first;
   for (let index = 0; index < 4; index += 1) {
     const { days } = pace;
     found.push(days);
-    pace = paceAfter(pace, { days, seconds: days * cost(days), pods: days * podsADay });
+    pace = paceAfter(pace, { days, seconds: days * cost(days), pods: days * podsADay }, mostPods);
   }
   return found;
 }
@@ -23,6 +34,13 @@ describe("the size of pieces follows what is measured", () => {
     expect(sizes(() => 1)).toEqual([32, 32, 32, 32]);
     expect(sizes(() => 1, 33_000)).toEqual([32, 12, 12, 12]);
     expect(sizes(() => 1, 10_000_000)).toEqual([32, 1, 1, 1]);
+  });
+
+  test("a week of single jobs, then as many days as memory holds", () => {
+    const singles = (podsADay: number) => sizes(() => 1, podsADay, JOBS_PACE, MOST_PODS.jobs);
+    expect(singles(100)).toEqual([8, 16, 32, 32]);
+    expect(singles(10_000)).toEqual([8, 13, 13, 13]);
+    expect(singles(1_000_000)).toEqual([8, 1, 1, 1]);
   });
 
   test("where a run may be stopped it doubles from four days on, where larger pieces are cheaper or cost the same", () => {

@@ -4,8 +4,8 @@ import { GridmeterError } from "../../../lib/errors.ts";
 import { checkMessage } from "../../../lib/apel/check.ts";
 import { readMessage } from "../../../lib/apel/from-fields.ts";
 import { apelKey, messageKeys } from "../../../lib/apel/keys.ts";
-import type { ApelRecord, MessageFormat } from "../../../lib/apel/records.ts";
-import { writeMessages } from "../../../lib/apel/write.ts";
+import type { ApelRecord, IndividualRecord, MessageFormat } from "../../../lib/apel/records.ts";
+import { checked, jobMessages, writeMessages } from "../../../lib/apel/write.ts";
 import {
   INDIVIDUAL,
   NORMALISED,
@@ -159,6 +159,50 @@ test("at most 500 kB a file", () => {
   expect(messages).toHaveLength(2);
   for (const { body } of messages) expect(body.length).toBeLessThanOrEqual(500_000);
   expect(messages.flatMap((m) => messageKeys(m.body))).toHaveLength(500);
+});
+
+describe("single jobs, one after the other", () => {
+  const inOrder = (jobs: readonly IndividualRecord[]) => jobs.toSorted((a, b) => (apelKey(a) < apelKey(b) ? -1 : 1));
+  const site = INDIVIDUAL.site;
+
+  test("give the messages that all of them at once give", () => {
+    const some = fc.uniqueArray(
+      individual.map((job) => ({ ...job, site, endTime: 1_700_000_000 + (job.endTime % 9) })),
+      { selector: apelKey, maxLength: 20 },
+    );
+    fc.assert(
+      fc.property(some, (drawn) => {
+        const jobs = drawn.map((job) => ({ ...job, startTime: job.endTime }));
+        expect([...jobMessages(inOrder(jobs), "individual-0.3")]).toEqual(writeMessages(jobs, "individual-0.3"));
+      }),
+    );
+  });
+
+  test("in as many files", () => {
+    const wide = "x".repeat(250);
+    const jobs = Array.from({ length: 1300 }, (_, i): IndividualRecord => {
+      const long = i < 600 ? { machineName: wide, vo: wide, submitHost: wide, voGroup: wide } : {};
+      return { ...INDIVIDUAL, ...long, localJobId: `${i}`, endTime: INDIVIDUAL.endTime + i };
+    });
+    const messages = [...jobMessages(jobs, "individual-0.3")];
+    expect(messages.map((m) => messageKeys(m.body).length)).toEqual([391, 500, 409]);
+    expect(messages).toEqual(writeMessages(jobs, "individual-0.3"));
+    expect([...jobMessages([], "individual-0.3")]).toEqual([]);
+  });
+
+  test("a key that stands twice is refused; another order is a fault of the program", () => {
+    const later = { ...INDIVIDUAL, endTime: INDIVIDUAL.endTime + 1 };
+    const error = errorOf(() => [...jobMessages([INDIVIDUAL, later, later], "individual-0.3")]);
+    expect(error.message).toContain("two records have one APEL key");
+    expect(() => [...jobMessages([later, INDIVIDUAL], "individual-0.3")]).toThrow(TypeError);
+  });
+
+  test("what only the check of a whole message finds is refused by it", () => {
+    const endTime = NOW + 5 * 86_400;
+    const [message] = jobMessages([{ ...INDIVIDUAL, endTime }], "individual-0.3");
+    expect(errorOf(() => checked(message!, NOW)).message).toContain("EndTime");
+    expect(checked(message!, Infinity)).toBe(message);
+  });
 });
 
 test("no records, no messages: an empty file stops the central loader", () => {

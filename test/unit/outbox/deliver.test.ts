@@ -1,7 +1,9 @@
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Unit } from "../../../lib/accounting/tenant.ts";
+import type { IndividualRecord } from "../../../lib/apel/records.ts";
 import { writeMessages } from "../../../lib/apel/write.ts";
+import type { ApelMessage } from "../../../lib/apel/write.ts";
 import { DirqQueue } from "../../../lib/outbox/dirq-queue.ts";
 import type { MessageQueue } from "../../../lib/outbox/message-queue.ts";
 import { putGeneration, unitPrefix } from "../../../lib/outbox/outgoing.ts";
@@ -208,37 +210,99 @@ describe("files that gridmeter did not write", () => {
   });
 });
 
-test("individual messages replace nothing and are never too old", async () => {
-  const job = (localJobId: string) => {
-    const { wallDuration, cpuDuration, site, submitHost, vo, infrastructureType, serviceLevel } = individualOf();
-    const times = { startTime: 1_736_000_000, endTime: 1_736_003_600 };
-    const record = { wallDuration, cpuDuration, site, submitHost, vo, infrastructureType, serviceLevel, ...times };
-    return writeMessages(
-      [{ kind: "individual", machineName: "pod", localJobId, processors: 1, nodeCount: 1, ...record }],
-      "individual-0.3",
-      NOW,
-    );
-  };
-  await putGeneration(store, unit, 5, job("b"), NOW);
-  await deliver();
-  await putGeneration(store, unit, 4, job("a"), NOW);
-  await putGeneration(store, unit, 6, job("c"), NOW);
-  expect((await deliver()).rows.map(([, , status]) => status)).toEqual(["delivered", "delivered"]);
-  const ids = (await queued()).map((body) => /LocalJobId: (.)/.exec(body)?.[1]);
-  expect(ids).toEqual(["b", "a", "c"]);
-});
-
-function individualOf() {
-  return {
+/** A message of single jobs with these LocalJobIds. */
+function jobMessage(ids: readonly string[]): ApelMessage {
+  const records = ids.map((localJobId): IndividualRecord => ({
+    kind: "individual",
     site: unit.site,
     submitHost: unit.submitHost,
     vo: "atlas",
     infrastructureType: "grid",
+    machineName: "pod",
+    localJobId,
     wallDuration: 3600,
     cpuDuration: 3600,
-    serviceLevel: { type: "si2k", value: 2500 } as const,
-  };
+    startTime: 1_736_000_000,
+    endTime: 1_736_003_600,
+    processors: 1,
+    nodeCount: 1,
+    serviceLevel: { type: "si2k", value: 2500 },
+  }));
+  return writeMessages(records, "individual-0.3", NOW)[0]!;
 }
+const putJobs = (generation: number, ...messages: readonly (readonly string[])[]) =>
+  putGeneration(store, unit, generation, messages.map(jobMessage), NOW);
+const queuedJobs = async () =>
+  (await queued()).map((body) => [...body.matchAll(/^LocalJobId: (.+)$/gm)].map(([, id]) => id).join());
+
+describe("individual messages", () => {
+  test("replace nothing and are never too old", async () => {
+    await putJobs(5, ["b"]);
+    await deliver();
+    await putJobs(4, ["a"]);
+    await putJobs(6, ["c"]);
+    expect((await deliver()).rows.map(([, , status]) => status)).toEqual(["delivered", "delivered"]);
+    expect(await queuedJobs()).toEqual(["b", "a", "c"]);
+  });
+
+  test("are not sent where a later generation holds all their jobs, in whatever messages", async () => {
+    await putJobs(1, ["a", "b"], ["c"]);
+    await putJobs(2, ["b", "c"], ["a", "d"]);
+    await putJobs(3, ["a", "b"], ["c"], ["d", "e"]);
+    expect((await deliver()).rows.map(([generation, , status]) => `${generation} ${status}`)).toEqual([
+      "1 superseded",
+      "1 superseded",
+      "2 superseded",
+      "2 superseded",
+      "3 delivered",
+      "3 delivered",
+      "3 delivered",
+    ]);
+    expect((await queuedJobs()).toSorted()).toEqual(["a,b", "c", "d,e"]);
+  });
+
+  test("are sent where a later generation lacks one of their jobs", async () => {
+    await putJobs(1, ["a", "b"]);
+    await putGeneration(store, unit, 2, [...generationMessages(unit, 2), jobMessage(["a", "c"])], NOW);
+    const { rows } = await deliver();
+    expect(rows.map(([, kind, status]) => `${kind} ${status}`)).toEqual([
+      "individual delivered",
+      "individual delivered",
+      "summary delivered",
+      "sync delivered",
+    ]);
+    expect((await queuedJobs()).filter((ids) => ids !== "")).toEqual(["a,b", "a,c"]);
+  });
+
+  test.each([
+    ["removed", (key: string) => store.remove(key)],
+    ["changed", (key: string) => store.put(key, "else")],
+  ] as const)(
+    "one that is %s while it is delivered: store_conflict, and the next round has the rest",
+    async (what, spoil) => {
+      const [first, second] = await putJobs(1, ["a"], ["b"]);
+      let reads = 0;
+      const spoiling: ObjectStore = {
+        get: async (key) => {
+          reads += key === second ? 1 : 0;
+          // Checked first, then read for the queue.
+          if (key === second && reads === 2) await spoil(key);
+          return store.get(key);
+        },
+        put: (...args) => store.put(...args),
+        list: (prefix) => store.list(prefix),
+        remove: (key) => store.remove(key),
+      };
+      const attempt = deliverAll(spoiling, queue, { now: NOW });
+      await expect(attempt).rejects.toMatchObject({ code: "store_conflict", message: expect.stringContaining(what) });
+      expect(await queuedJobs()).toEqual([]);
+      expect(await store.get(first!)).toBeDefined();
+      await deliver();
+      expect(await queuedJobs()).toEqual(["a"]);
+      expect(await store.list("outgoing/")).toEqual([]);
+    },
+  );
+});
 
 describe("damaged objects", () => {
   test("a text that its key's hash does not fit is refused; the rest goes on", async () => {
@@ -338,6 +402,28 @@ describe("stopped at any step, and run again", () => {
     }
     expect(steps).toBeGreaterThan(15);
   });
+
+  test("each of many messages of single jobs is in the queue, once", async () => {
+    // More than are added together.
+    const ids = Array.from({ length: 22 }, (_, index) => String(index));
+    let kills = 0;
+    for (let steps = 0, finished = false; !finished; steps += 4) {
+      const folder = join(root, String(steps));
+      [store, queue] = [new MemoryStore(), new DirqQueue(folder)];
+      const halted = stopping(steps);
+      await putGeneration(store, unit, 1, [...generationMessages(unit, 1), ...ids.map((id) => jobMessage([id]))], NOW);
+      await deliverAll(halted.store, halted.queue, { now: NOW }).catch(() => undefined);
+      finished = !halted.stopped();
+      kills += finished ? 0 : 1;
+      await deliver();
+      const found = (await queuedJobs()).filter((each) => each !== "");
+      expect(found.toSorted()).toEqual(ids.toSorted());
+      expect(await generations()).toHaveLength(ids.length + 2);
+      expect(await store.list("outgoing/")).toEqual([]);
+      expect(await store.list("spooled/")).toHaveLength(ids.length + 2);
+    }
+    expect(kills).toBeGreaterThan(25);
+  }, 60_000);
 
   test("a message that was delivered and not yet moved is not sent again as new", async () => {
     const keys = await put(1);

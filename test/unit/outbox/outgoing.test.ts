@@ -56,6 +56,16 @@ test("one bad message, and none of the generation is stored", async () => {
   expect(await store.list("")).toEqual([]);
 });
 
+test("nothing is stored but what was checked, and all of it is or it throws", async () => {
+  const store = new MemoryStore();
+  const once = generationMessages(unit, 1)[Symbol.iterator]();
+  await expect(putGeneration(store, unit, 1, { [Symbol.iterator]: () => once }, NOW)).rejects.toThrow("fewer messages");
+  let generation = 1;
+  const other = { [Symbol.iterator]: () => generationMessages(unit, generation++)[Symbol.iterator]() };
+  await expect(putGeneration(store, unit, 1, other, NOW)).rejects.toThrow("another one than was checked");
+  expect(await store.list("")).toEqual([]);
+});
+
 test.each([
   "state/Some-Site/host/2025-01/0000000001-summary-00000000000000000000000000000000",
   "outgoing/Some-Site/host/2025-1/0000000001-summary-00000000000000000000000000000000",
