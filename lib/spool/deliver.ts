@@ -1,15 +1,13 @@
 import type { Unit } from "../accounting/tenant.ts";
-import { replacingKeys } from "../apel/keys.ts";
-import { errorText } from "../errors.ts";
 import type { MessageQueue, OpenQueue, ReplaceResult } from "../outbox/message-queue.ts";
-import { bodyHash, listOutgoing, unitPrefix } from "../outbox/outgoing.ts";
+import { listOutgoing, unitPrefix } from "../outbox/outgoing.ts";
 import type { OutgoingUnit } from "../outbox/outgoing.ts";
 import type { ObjectStore } from "../store/object-store.ts";
-import { covers, loadUnit } from "./load.ts";
+import { coveredBy } from "./covers.ts";
+import { loadUnit } from "./load.ts";
 import type { LoadedGeneration, LoadedMessage } from "./load.ts";
 import { moveToRefused, moveToSpooled, pruneSpooled } from "./move.ts";
-import { overlapWith } from "./overlap.ts";
-import type { KeyedFile } from "./overlap.ts";
+import { overlapWith, readQueue } from "./overlap.ts";
 import type { DeliveredMessage, DeliveryReport } from "./report.ts";
 
 /** Messages of single jobs that are put into the queue together, each of up to 500 kB. */
@@ -114,7 +112,8 @@ class Round {
   }
 
   async #deliver(generation: LoadedGeneration): Promise<DeliveredMessage[]> {
-    const { there, others } = await this.#queued(new Set(generation.messages.map(({ hash }) => hash)));
+    const own = new Set(generation.messages.map(({ hash }) => hash));
+    const { there, others } = await readQueue(this.#queue, own, (name, reason) => this.#warn(name, reason));
     const overlap = overlapWith(others, new Set(generation.messages.flatMap(({ keys }) => keys)));
     if ("uncovered" in overlap) return all(generation, "waiting", this.#uncovered(overlap.uncovered, overlap.lacking));
     const fresh = generation.messages.filter(({ hash }) => !there.has(hash));
@@ -140,29 +139,6 @@ class Round {
     return this.#queue.replace(older, bodies);
   }
 
-  /** Which of the texts with these hashes are in the queue, and the keys of the others. One text at a time is in memory. */
-  async #queued(own: ReadonlySet<string>): Promise<{ there: ReadonlySet<string>; others: readonly KeyedFile[] }> {
-    const there = new Set<string>();
-    const others: KeyedFile[] = [];
-    for (const { name, read } of await this.#queue.list()) {
-      const body = await read();
-      if (body === undefined) continue;
-      const hash = bodyHash(body);
-      if (own.has(hash)) there.add(hash);
-      else others.push({ name, keys: this.#keysOf(name, body) });
-    }
-    return { there, others };
-  }
-
-  #keysOf(name: string, body: string): ReadonlySet<string> {
-    try {
-      return new Set(replacingKeys(body));
-    } catch (thrown) {
-      this.#warn(name, errorText(thrown));
-      return new Set();
-    }
-  }
-
   #uncovered(name: string, lacking: readonly string[]): string {
     return (
       `${name} in ${this.#place} holds some of the same APEL keys and others that this generation lacks ` +
@@ -183,15 +159,6 @@ class Round {
     this.#warned.add(name);
     this.#options.warn?.(`${name} in ${this.#place} is no APEL message and is left alone: ${reason}`);
   }
-}
-
-/** The first of the later generations that covers this one. */
-async function coveredBy(
-  generation: LoadedGeneration,
-  later: readonly LoadedGeneration[],
-): Promise<LoadedGeneration | undefined> {
-  for (const other of later) if (await covers(other, generation)) return other;
-  return undefined;
 }
 
 function all(generation: LoadedGeneration, status: "waiting" | "superseded", reason: string): DeliveredMessage[] {

@@ -73,20 +73,6 @@ function readAgain(store: ObjectStore, { key, hash }: OutgoingKey): () => Promis
   };
 }
 
-/** Whether the later generation holds all APEL keys of the earlier, which then need not be sent. */
-export async function covers(later: LoadedGeneration, earlier: LoadedGeneration): Promise<boolean> {
-  const keys = new Set(later.messages.flatMap((message) => message.keys));
-  if (!earlier.messages.every((message) => message.keys.every((key) => keys.has(key)))) return false;
-  const hashes = new Set(later.messages.map(({ hash }) => hash));
-  const others = earlier.messages.filter(({ kind, hash }) => kind === "individual" && !hashes.has(hash));
-  if (others.length === 0) return true;
-  const jobs = new Set<string>();
-  for (const { kind, read } of later.messages)
-    if (kind === "individual") for (const key of messageKeys(await read())) jobs.add(key);
-  for (const { read } of others) if (!messageKeys(await read()).every((key) => jobs.has(key))) return false;
-  return true;
-}
-
 function faultOf(key: OutgoingKey, body: string, highest: number, now: number): string | undefined {
   const hash = bodyHash(body);
   if (hash !== key.hash)
