@@ -11,7 +11,7 @@ import { overlapWith, readQueue } from "./overlap.ts";
 import type { DeliveredMessage, DeliveryReport } from "./report.ts";
 
 /** Messages of single jobs that are put into the queue together, each of up to 500 kB. */
-const AT_ONCE = 20;
+const AT_ONCE = 8;
 
 export type DeliveryOptions = {
   /** epoch seconds, for APEL's rules about the future */
