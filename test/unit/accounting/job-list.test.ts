@@ -46,6 +46,18 @@ test("jobs come back as they were, however often, in the order of their APEL key
   );
 });
 
+test("half a character spoils no other job", () => {
+  const more = { vo: null, start: 1_700_000_000, end: 1_700_000_000, milliCores: 1 };
+  const list = new JobList([
+    { uid: "a\uD83D", pod: "\uDE00b", ...more },
+    { uid: "c", pod: "d", ...more },
+  ]);
+  expect([...list].map(({ uid, pod }) => [uid, pod])).toEqual([
+    ["a\uFFFD", "\uFFFDb"],
+    ["c", "d"],
+  ]);
+});
+
 test("no jobs", () => {
   expect([...new JobList()]).toEqual([]);
   expect(new JobList()).toHaveLength(0);

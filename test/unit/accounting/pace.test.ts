@@ -91,6 +91,17 @@ describe("the size of pieces follows what is measured", () => {
   });
 });
 
+test("a month of single jobs is asked for in pieces, one of figures at once", async () => {
+  const first = new World(cluster([ended("2025-01-30T12:00")]));
+  const asked = async (more: Parameters<typeof tenant>[1]) => {
+    const world = new World(first.cluster, first.series);
+    const { tenants } = await world.runOnly("2025-02-10", [tenant("grid", more)], { gap: "2025-01" });
+    return tenants[0]!.count.asked;
+  };
+  expect(await asked({ format: "individual-0.4" })).toEqual({ days: 31, pieces: 4 });
+  expect(await asked({})).toEqual({ days: 31, pieces: 1 });
+});
+
 test("a run whose server takes long pieces well and one whose server does not publish the same", async () => {
   const jobs = Array.from({ length: 180 }, (_, day) => ended(at("2024-10-01T12:00") + day * 86_400));
   const world = new World(cluster(jobs, { from: at("2024-10-01") }));
