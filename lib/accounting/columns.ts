@@ -2,7 +2,9 @@ import { Buffer } from "node:buffer";
 
 /** A text of its own: one that was cut out of a longer text keeps all of that in memory. */
 export function ownText(text: string): string {
-  return Buffer.from(text).toString();
+  const own = Buffer.from(text).toString();
+  // Half a pair of UTF-16, which JSON can write, is no UTF-8: such a text stays what it is.
+  return own === text ? own : text;
 }
 
 /** The uids of a piece, each once: several facts are asked about the same pods, and a uid is longer than all of them. */

@@ -6,8 +6,8 @@ const WIDTH = 8;
 
 /**
  * The single jobs of a day, by end and then by uid, which is the order of their APEL keys within a site. They are a table
- * of numbers and a text, outside of V8's heap: there a month of them would take twice as much, and half of that again in
- * garbage, which V8 leaves lying in proportion to what lives.
+ * of numbers and a text, outside of V8's heap (but for the few names of VOs): there a month of them would take twice as
+ * much, and half of that again in garbage, which V8 leaves lying in proportion to what lives.
  */
 export class JobList implements Iterable<Job> {
   readonly length: number;

@@ -3,7 +3,7 @@ import { CELL, type Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
 import type { Series } from "./answer.ts";
 import type { Client } from "./connection.ts";
-import { cellsOf, evidenceLabels, evidenceOf, evidenceQuery, findSeen, narrowed } from "./evidence.ts";
+import { type Evidence, cellsOf, evidenceLabels, evidenceOf, evidenceQuery, findSeen, narrowed } from "./evidence.ts";
 import { inParts } from "./in-parts.ts";
 
 /** One answer of `gridmeter check`; `remedy` says what to do where it is not ok. */
@@ -94,16 +94,16 @@ async function oldestDay(client: Client, selection: Selection, now: number): Pro
     return { from: to - CHUNK_DAYS * DAY, to };
   });
   const windows = [...chunks, { from: now - DAY, to: now }];
-  const times: number[] = [];
-  for (const evidence of evidenceOf(selection)) {
+  const timesOf = async (evidence: Evidence): Promise<readonly number[]> => {
     const ask = async ({ from, to }: Window, uids: readonly string[]): Promise<readonly Series[]> => {
       // All pods over whole days would be costly, so they are looked at just before midnight only.
       const seconds = evidence.kind === "value" ? DAY : CELL;
       return client.range(evidenceQuery(narrowed(evidence, uids), seconds), from + DAY, to, DAY);
     };
     const parting = { asked: "the oldest data", shortest: DAY, uidLabels: evidenceLabels(evidence, selection) };
-    for (const { values } of await inParts(windows, ask, parting)) for (const [at] of values) times.push(at);
-  }
+    return (await inParts(windows, ask, parting)).flatMap(({ values }) => values.map(([at]) => at));
+  };
+  const times = (await Promise.all(evidenceOf(selection).map(timesOf))).flat();
   if (times.length === 0) return undefined;
   return Math.floor((Math.min(...times) - 1) / DAY) * DAY;
 }

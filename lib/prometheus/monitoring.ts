@@ -22,10 +22,10 @@ const MOST_BY_NAME = 0.25;
 export function createMonitoring(client: Client, selection: Selection): Monitoring {
   return {
     facts: async (fact, window, take, only) => {
-      const read = rowReader(fact, selection);
+      const reader = rowReader(fact, selection);
       for (const part of asked(only, selection)) {
         const query = factQuery(fact, selection, window, part);
-        const open = await gatherRows(client, read, query, window.to, noneOpen, (into, row) => {
+        const open = await gatherRows(client, reader, query, window.to, noneOpen, (into, row) => {
           take(row);
           into.pods += 1;
           if (fact === "finished" && row.value < 1) into.uids.push(ownText(row.uid));
@@ -71,6 +71,7 @@ function asked(only: Only | undefined, selection: Selection): readonly (Only | u
 /** How many pods there are, and those that did not succeed. */
 type Open = { pods: number; readonly uids: string[] };
 const noneOpen = (): Open => ({ pods: 0, uids: [] });
+const nothing = (): undefined => undefined;
 
 /** Takes those that failed among the pods that did not succeed. */
 async function takeFailed(
@@ -83,10 +84,10 @@ async function takeFailed(
 ): Promise<void> {
   const most = mostNamed(selection);
   const all = open.uids.length > most && open.uids.length > open.pods * MOST_BY_NAME;
-  const read = rowReader("finished", selection);
+  const reader = rowReader("finished", selection);
   for (const uids of all ? [uidPattern(only)] : chunks(open.uids, most).map(oneOf)) {
     const query = failedQuery(selection, window, uids);
-    await gatherRows(client, read, query, window.to, noneOpen, (_into, row) => take(row));
+    await gatherRows(client, reader, query, window.to, nothing, (_into, row) => take(row));
   }
 }
 

@@ -28,7 +28,7 @@ export function sampleTaker(source: string, add: (sample: Sample) => void): Take
 /**
  * Takes rows that have one label: its text ("" where a row has it not) and the value. As long as rows are written as
  * Prometheus writes them they are read without an object for each, which takes half the time and leaves no garbage; from the
- * first that is not (a text with an escape, say), they are read as any other JSON.
+ * first that is not (a text with an escape, say), the others that came with it are read as any other JSON.
  * @param label a Prometheus label name
  */
 export function labelTaker(source: string, label: string, add: (text: string, value: number) => void): Taker {

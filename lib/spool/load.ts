@@ -1,7 +1,6 @@
 import { checkMessage } from "../apel/check.ts";
 import { messageKeys } from "../apel/keys.ts";
 import { problemText } from "../apel/problem.ts";
-import { GridmeterError } from "../errors.ts";
 import { bodyHash } from "../outbox/outgoing.ts";
 import type { OutgoingKey, OutgoingUnit } from "../outbox/outgoing.ts";
 import type { ObjectStore } from "../store/object-store.ts";
@@ -12,8 +11,8 @@ import type { DeliveredMessage } from "./report.ts";
 export type LoadedMessage = OutgoingKey & {
   /** its APEL keys as far as they replace earlier figures: none of single jobs */
   readonly keys: readonly string[];
-  /** Its text. Those of single jobs may be large together and are read again. @throws GridmeterError `store_conflict` */
-  readonly read: () => Promise<string>;
+  /** Its text. Those of single jobs may be large together and are read again; undefined where it is gone since, or another. */
+  readonly read: () => Promise<string | undefined>;
 };
 export type LoadedGeneration = { readonly generation: number; readonly messages: readonly LoadedMessage[] };
 
@@ -62,14 +61,10 @@ export async function loadUnit(
 }
 
 /** Apart from where the text was at hand, which would stay in memory with it. */
-function readAgain(store: ObjectStore, { key, hash }: OutgoingKey): () => Promise<string> {
+function readAgain(store: ObjectStore, { key, hash }: OutgoingKey): () => Promise<string | undefined> {
   return async () => {
-    const object = await store.get(key);
-    if (object !== undefined && bodyHash(object.body) === hash) return object.body;
-    throw new GridmeterError(
-      "store_conflict",
-      `${key} was ${object === undefined ? "removed" : "changed"} while it was being delivered. What of its generation is not in the queue yet is still in outgoing/. Run again.`,
-    );
+    const body = (await store.get(key))?.body;
+    return body !== undefined && bodyHash(body) === hash ? body : undefined;
   };
 }
 

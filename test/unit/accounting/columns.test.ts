@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { Column, Parts } from "../../../lib/accounting/columns.ts";
+import { Column, Parts, Uids } from "../../../lib/accounting/columns.ts";
 
 const valuesOf = (column: Column): Map<number, number> =>
   new Map(
@@ -63,4 +63,21 @@ test("a column holds what it is given, and knows how many there are", () => {
   column.raise(7, NaN);
   column.raise(7, 5);
   expect(column.get(7)).toBeNaN();
+});
+
+test("a uid that is no UTF-8, as JSON can write it, stays one of its own and moves no other", () => {
+  const uids = new Uids();
+  const asked = ["a\ud800", "x", "a\ud800", "b", "a\udc00", "c", "a\ud800"];
+  expect(asked.map((uid) => uids.place(uid))).toEqual([0, 1, 0, 2, 3, 4, 0]);
+  expect(new Map(uids)).toEqual(new Map(["a\ud800", "x", "b", "a\udc00", "c"].map((uid, place) => [uid, place])));
+});
+
+test("a likely place is only a hint", () => {
+  const place = fc.record({ uid: fc.constantFrom("a", "b", "c", "d", "e"), likely: fc.integer({ min: -2, max: 7 }) });
+  fc.assert(
+    fc.property(fc.array(place), (asked) => {
+      const [hinted, plain] = [new Uids(), new Uids()];
+      for (const { uid, likely } of asked) expect(hinted.place(uid, likely)).toBe(plain.place(uid));
+    }),
+  );
 });

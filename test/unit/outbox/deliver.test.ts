@@ -267,41 +267,78 @@ describe("individual messages", () => {
     const { rows } = await deliver();
     expect(rows.map(([, kind, status]) => `${kind} ${status}`)).toEqual([
       "individual delivered",
-      "individual delivered",
       "summary delivered",
       "sync delivered",
+      "individual delivered",
     ]);
     expect((await queuedJobs()).filter((ids) => ids !== "")).toEqual(["a,b", "a,c"]);
   });
 
-  test.each([
-    ["removed", (key: string) => store.remove(key)],
-    ["changed", (key: string) => store.put(key, "else")],
-  ] as const)(
-    "one that is %s while it is delivered: store_conflict, and the next round has the rest",
-    async (what, spoil) => {
-      const [first, second] = await putJobs(1, ["a"], ["b"]);
-      let reads = 0;
-      const spoiling: ObjectStore = {
-        get: async (key) => {
-          reads += key === second ? 1 : 0;
-          // Checked first, then read for the queue.
-          if (key === second && reads === 2) await spoil(key);
-          return store.get(key);
-        },
-        put: (...args) => store.put(...args),
-        list: (prefix) => store.list(prefix),
-        remove: (key) => store.remove(key),
-      };
-      const attempt = deliverAll(spoiling, queue, { now: NOW });
-      await expect(attempt).rejects.toMatchObject({ code: "store_conflict", message: expect.stringContaining(what) });
-      expect(await queuedJobs()).toEqual([]);
-      expect(await store.get(first!)).toBeDefined();
-      await deliver();
-      expect(await queuedJobs()).toEqual(["a"]);
-      expect(await store.list("outgoing/")).toEqual([]);
+  /** The store, with something done before each object is read. */
+  const reading = (before: (key: string) => Promise<unknown>): ObjectStore => ({
+    get: async (key) => {
+      await before(key);
+      return store.get(key);
     },
-  );
+    put: (...args) => store.put(...args),
+    list: (prefix) => store.list(prefix),
+    remove: (key) => store.remove(key),
+  });
+
+  test.each([
+    ["removed", (key: string) => store.remove(key), []],
+    ["changed", (key: string) => store.put(key, "else"), [[1, "individual", "refused"]]],
+  ] as const)("one that is %s while it is delivered waits, and the others go", async (_what, spoil, next) => {
+    const [, second] = await putJobs(1, ["a"], ["b"]);
+    await putJobs(2, ["c"]);
+    let reads = 0;
+    const spoiling = reading(async (key) => {
+      reads += key === second ? 1 : 0;
+      // Checked and compared first, then read for the queue.
+      if (key === second && reads === 3) await spoil(key);
+    });
+    const [report] = await deliverAll(spoiling, queue, { now: NOW });
+    expect(report!.messages.map(({ status }) => status).toSorted()).toEqual(["delivered", "waiting", "waiting"]);
+    expect(report!.messages.find(({ key }) => key === second)?.reason).toContain("removed or changed");
+    expect(await queuedJobs()).toEqual(["a"]);
+    expect((await deliver()).rows).toEqual([...next, [2, "individual", "delivered"]]);
+    expect(await queuedJobs()).toEqual(["a", "c"]);
+    expect(await store.list("outgoing/")).toEqual([]);
+  });
+
+  test("are sent once each where the store fails in the middle and ssmsend has sent what was there", async () => {
+    const ids = Array.from({ length: 21 }, (_, index) => String(index));
+    await putGeneration(store, unit, 1, [...generationMessages(unit, 1), ...ids.map((id) => jobMessage([id]))], NOW);
+    let reads = 0;
+    const failing = reading(async () => {
+      reads += 1;
+      // All 23 were read once; then those of the first batch, and some of the second.
+      if (reads === 23 + 12) throw new Error("S3 answered 500");
+    });
+    await expect(deliverAll(failing, queue, { now: NOW })).rejects.toThrow("S3 answered 500");
+    const sent = await queuedJobs();
+    expect(sent).toHaveLength(2 + 8);
+    queue = new DirqQueue(join(root, "sent-since"));
+    await deliver();
+    const all = [...sent, ...(await queuedJobs())].filter((each) => each !== "");
+    expect(all.toSorted()).toEqual(ids.toSorted());
+  });
+
+  test("of many waiting generations each is read a few times, not once for each of the others", async () => {
+    for (let day = 1; day <= 15; day += 1) {
+      const jobs = [1, 2, 3].map((message) => jobMessage([`${String(day).padStart(2, "0")}-${message}`]));
+      await putGeneration(store, unit, day, [...generationMessages(unit, 1), ...jobs], NOW);
+    }
+    let reads = 0;
+    await deliverAll(
+      reading(async () => void (reads += 1)),
+      queue,
+      { now: NOW },
+    );
+    expect(await store.list("outgoing/")).toEqual([]);
+    // As they are loaded, to be compared, and for the queue.
+    expect(reads).toBeLessThan(15 * 5 * 3 + 1);
+  });
 });
 
 describe("damaged objects", () => {

@@ -1,0 +1,133 @@
+import type { OpenQueue } from "../outbox/message-queue.ts";
+import type { OutgoingUnit } from "../outbox/outgoing.ts";
+import type { ObjectStore } from "../store/object-store.ts";
+import { Coverage, isJobs } from "./covers.ts";
+import { loadUnit } from "./load.ts";
+import type { LoadedGeneration, LoadedMessage } from "./load.ts";
+import { moveToSpooled, pruneSpooled } from "./move.ts";
+import { overlapWith, readQueue } from "./overlap.ts";
+import type { DeliveredMessage, DeliveryReport } from "./report.ts";
+
+/** Messages of single jobs that are put into the queue together, each of up to 500 kB. */
+const AT_ONCE = 8;
+const GONE = "its object was removed or changed while it was being delivered; the next round looks again";
+
+export type RoundOptions = {
+  /** epoch seconds, for APEL's rules about the future */
+  readonly now: number;
+  /** Told, once each, of files in the queue that are no APEL messages; they are left alone. */
+  readonly warn?: (text: string) => void;
+};
+
+/** One round of delivery at a queue that nobody else changes. */
+export class Round {
+  readonly #store: ObjectStore;
+  readonly #queue: OpenQueue;
+  readonly #place: string;
+  readonly #options: RoundOptions;
+  readonly #warned = new Set<string>();
+
+  constructor(store: ObjectStore, queue: OpenQueue, place: string, options: RoundOptions) {
+    this.#store = store;
+    this.#queue = queue;
+    this.#place = place;
+    this.#options = options;
+  }
+
+  async deliverUnit(outgoing: OutgoingUnit): Promise<DeliveryReport> {
+    const { generations, settled } = await loadUnit(this.#store, outgoing, this.#options.now);
+    const messages = [...settled];
+    const coverage = new Coverage();
+    let waitsFor: string | undefined;
+    for (const [index, generation] of generations.entries()) {
+      if (waitsFor !== undefined) {
+        messages.push(...all(generation, "waiting", waitsFor));
+        continue;
+      }
+      const later = await coverage.by(generation, generations.slice(index + 1));
+      const results =
+        later === undefined ? await this.#deliver(generation) : await this.#supersede(generation, later.generation);
+      messages.push(...results);
+      if (results.some(({ status }) => status === "waiting"))
+        waitsFor = `generation ${generation.generation} is to go first, and it waits`;
+    }
+    await pruneSpooled(this.#store, outgoing.unit);
+    return { unit: outgoing.unit, messages };
+  }
+
+  async #deliver(generation: LoadedGeneration): Promise<DeliveredMessage[]> {
+    const own = new Set(generation.messages.map(({ hash }) => hash));
+    const { there, others } = await readQueue(this.#queue, own, (name, reason) => this.#warn(name, reason));
+    const overlap = overlapWith(others, new Set(generation.messages.flatMap(({ keys }) => keys)));
+    if ("uncovered" in overlap) return all(generation, "waiting", this.#uncovered(overlap.uncovered, overlap.lacking));
+    // What replaces older figures goes first and together; single jobs replace none, and a few messages are in memory.
+    const figures = generation.messages.filter((message) => !isJobs(message));
+    const delivered = await this.#add(figures, overlap.older, there);
+    if ("busy" in delivered) return all(generation, "waiting", this.#busy(delivered.busy));
+    const results = [...delivered.results];
+    const jobs = generation.messages.filter(isJobs);
+    for (let from = 0; from < jobs.length; from += AT_ONCE) {
+      const more = await this.#add(jobs.slice(from, from + AT_ONCE), [], there);
+      if ("results" in more) results.push(...more.results);
+    }
+    return results;
+  }
+
+  /** Puts messages into the queue, but for those that are there, and at once where nothing sends them again. */
+  async #add(
+    messages: readonly LoadedMessage[],
+    older: readonly string[],
+    there: ReadonlySet<string>,
+  ): Promise<{ readonly results: readonly DeliveredMessage[] } | { readonly busy: string }> {
+    const texts: { readonly key: string; readonly hash: string; readonly body: string }[] = [];
+    const results: DeliveredMessage[] = [];
+    for (const { key, hash, read } of messages) {
+      const body = await read();
+      if (body === undefined) results.push({ key, status: "waiting", reason: GONE });
+      else texts.push({ key, hash, body });
+    }
+    const fresh = texts.filter(({ hash }) => !there.has(hash)).map(({ body }) => body);
+    if (older.length > 0 || fresh.length > 0) {
+      const result = await this.#queue.replace(older, fresh);
+      if (result.status === "busy") return { busy: result.name };
+    }
+    for (const { key, hash, body } of texts) {
+      await moveToSpooled(this.#store, key, body);
+      results.push({ key, status: there.has(hash) ? "already_there" : "delivered" });
+    }
+    return { results };
+  }
+
+  async #supersede(generation: LoadedGeneration, later: number): Promise<DeliveredMessage[]> {
+    for (const { key, read } of generation.messages) {
+      const body = await read();
+      if (body !== undefined) await moveToSpooled(this.#store, key, body);
+    }
+    return all(generation, "superseded", `generation ${later} holds all its keys`);
+  }
+
+  #uncovered(name: string, lacking: readonly string[]): string {
+    return (
+      `${name} in ${this.#place} holds some of the same APEL keys and others that this generation lacks ` +
+      `(${lacking[0] ?? ""}${lacking.length > 1 ? ` and ${lacking.length - 1} more` : ""}), so it must be sent first. ` +
+      `Let ssmsend run, or remove that file if it is not to be sent`
+    );
+  }
+
+  #busy(name: string): string {
+    return (
+      `ssmsend has locked the older ${name} in ${this.#place}. The next round tries again; if ssmsend failed and left ` +
+      `the lock, its next run drops it after 10 minutes`
+    );
+  }
+
+  #warn(name: string, reason: string): void {
+    if (this.#warned.has(name)) return;
+    this.#warned.add(name);
+    this.#options.warn?.(`${name} in ${this.#place} is no APEL message and is left alone: ${reason}`);
+  }
+}
+
+function all(generation: LoadedGeneration, status: "waiting" | "superseded", reason: string): DeliveredMessage[] {
+  return generation.messages.map(({ key }) => ({ key, status, reason }));
+}
