@@ -50,22 +50,18 @@ export async function countPiece(
   const lastSeen = seen.findLast((cell) => cell <= to);
   const withNames = isIndividual(tenant);
   const withVo = tenant.selection.voLabel !== undefined;
-  const { finished, unfinished, uids } = await askPods(
+  const { finished, count, unfinished, uids } = await askPods(
     monitoring,
     { from, to },
     { lastSeen, withVo, withNames, tiling },
   );
   const last = endOfDay(days.at(-1) ?? days[0]);
-  const all = tally(finished, from, last);
-  // A restarted container's counter ends long before its pod, so what was measured is asked from the earliest start on.
-  const measured = { from: Math.min(from, all.earliest), to };
   const mine = { [Symbol.iterator]: () => endingIn(finished, from, last) };
-  const details =
-    all.mine === 0 ? noDetails(tenant) : await askDetails(tenant, monitoring, measured, mine, tiling, uids);
+  const details = await askDetails(tenant, monitoring, { from, to }, mine, tiling, uids);
   return {
     to,
     unfinished,
-    finished: all.pods,
+    finished: count,
     days: toDays(finished, days, {
       defaultMilliCores: tenant.defaultMilliCores,
       gapsOf: (day) => [...(observed.get(day)?.gaps ?? [])],
@@ -73,24 +69,6 @@ export async function countPiece(
       withJobs: isIndividual(tenant),
     }).map(({ usage, jobs }) => ({ usage, jobs: new JobList(jobs) })),
   };
-}
-
-/** How many pods there are, how many of them end in [from, to), and when the earliest of those starts. */
-function tally(
-  finished: Iterable<FinishedPod>,
-  from: number,
-  to: number,
-): { readonly pods: number; readonly mine: number; readonly earliest: number } {
-  let pods = 0;
-  let mine = 0;
-  let earliest = Infinity;
-  for (const pod of finished) {
-    pods += 1;
-    if (!endsIn(pod, from, to)) continue;
-    mine += 1;
-    earliest = Math.min(earliest, pod.start ?? pod.end);
-  }
-  return { pods, mine, earliest };
 }
 
 const endsIn = ({ end }: FinishedPod, from: number, to: number): boolean => end >= from && end < to;
@@ -107,16 +85,23 @@ function noDetails(tenant: Tenant): Details {
   };
 }
 
-/** Asks only what the model and the format need. */
+/**
+ * Asks only what the model and the format need.
+ * @param pods those that the details are wanted of
+ */
 async function askDetails(
   tenant: Tenant,
   monitoring: Monitoring,
-  window: Window,
+  asked: Window,
   pods: Iterable<FinishedPod>,
   tiling: Tiling,
   uids: Uids,
 ): Promise<Details> {
   const none = noDetails(tenant);
+  const starts = Object.keys(none).length === 0 ? [] : Array.from(pods, (pod) => pod.start ?? pod.end);
+  if (starts.length === 0) return none;
+  // A restarted container's counter ends long before its pod, so what was measured is asked from the earliest start on.
+  const window = { from: starts.reduce((a, b) => Math.min(a, b), asked.from), to: asked.to };
   const [cpu, memoryRequest, memoryUsed] = await Promise.all([
     none.cpu === undefined ? undefined : askCpu(monitoring, window.from, window.to, tiling, uids),
     none.memoryRequest === undefined ? undefined : askMemoryRequests(monitoring, window, pods, tiling, uids),

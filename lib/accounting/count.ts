@@ -1,3 +1,4 @@
+import pLimit from "p-limit";
 import { countPiece, isEmpty, isWithoutVo } from "./count-piece.ts";
 import { firstPiece, lookAhead, planMonth, watchWindow } from "./count-plan.ts";
 import type { MonthPlan, PlanOptions } from "./count-plan.ts";
@@ -18,6 +19,8 @@ import { Tiling } from "./tiling.ts";
 
 /** How far past the last day evidence is first looked for, days. */
 const WATCH_DAYS = 10;
+/** Days that are written to the ledger side by side: each waits for a disk or a bucket. */
+const DAYS_AT_ONCE = 8;
 
 export type TenantCount = {
   readonly months: readonly CountedMonth[];
@@ -129,6 +132,7 @@ export async function countTenant(
   let done = 0;
   let interrupted = false;
   const tiling = new Tiling();
+  const writing = pLimit(DAYS_AT_ONCE);
   options.progress?.(0, days);
   // One piece after the other: memory depends on the largest, not on the months.
   for (let next = nextPiece(); next !== undefined; next = nextPiece()) {
@@ -147,8 +151,7 @@ export async function countTenant(
       pace = paceAfter(pace, { days: next.days.length, seconds, pods: piece.finished }, mostPods);
       if (isEmpty(piece)) await namespaceKnown();
       if (isWithoutVo(piece)) await voLabelKnown();
-      const taken: CountedDay[] = [];
-      for (const day of piece.days) taken.push(await settleDay(day, month, ports.ledger));
+      const taken = await Promise.all(piece.days.map((day) => writing(() => settleDay(day, month, ports.ledger))));
       await options.scratch?.save(
         tenant,
         month.plan.period.month,

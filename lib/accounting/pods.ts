@@ -37,6 +37,8 @@ export type Unfinished = {
 export type PieceOfPods = {
   /** made anew each time they are asked for, so that not all of them are in memory */
   readonly finished: Iterable<FinishedPod>;
+  /** how many those are */
+  readonly count: number;
   readonly unfinished: Unfinished;
   /** all that were seen */
   readonly uids: Uids;
@@ -91,11 +93,16 @@ export async function askPods(monitoring: Monitoring, window: Window, options: P
   const noEnd = new Set<string>();
   const notFinished = new Map<string, number>();
   const lacking: string[] = [];
+  let count = 0;
   for (const [uid, place] of uids) {
     const end = ends.get(place);
     if (isFinished(place)) {
-      if (end === undefined) noEnd.add(uid);
-      else if (requests.get(place) === undefined) lacking.push(uid);
+      if (end === undefined) {
+        noEnd.add(uid);
+        continue;
+      }
+      count += 1;
+      if (requests.get(place) === undefined) lacking.push(uid);
     } else if (phases.get(place) !== undefined && isAlive?.(uid) === false) noEnd.add(uid);
     else if (end !== undefined) notFinished.set(uid, end);
   }
@@ -116,7 +123,7 @@ export async function askPods(monitoring: Monitoring, window: Window, options: P
       };
     }
   }
-  return { finished: { [Symbol.iterator]: finished }, unfinished: { notFinished, noEnd }, uids };
+  return { finished: { [Symbol.iterator]: finished }, count, unfinished: { notFinished, noEnd }, uids };
 }
 
 function phaseMissing(ends: Column): GridmeterError {
