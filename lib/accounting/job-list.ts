@@ -58,7 +58,7 @@ export class JobList implements Iterable<Job> {
   }
 }
 
-/** A day as it is kept until its month is published. */
+/** A day as it is kept until the run ends. */
 export type CountedDay = { readonly usage: DayUsage; readonly jobs: JobList };
 
 /** The order of jobs' APEL keys within a site: by EndTime, then by LocalJobId as it stands in a key. */

@@ -40,11 +40,15 @@ export async function lastHour(client: Client, selection: Selection, now: number
   };
 }
 
-/** In which stretches of the last days was it not seen? Days before the first data are no gap. */
-export async function gaps(client: Client, selection: Selection, now: number): Promise<Answer> {
+/** In which stretches of the last days was it not seen? Days before the first data are no gap. @param first `oldestDay` */
+export async function gaps(
+  client: Client,
+  selection: Selection,
+  now: number,
+  first: Promise<number | undefined>,
+): Promise<Answer> {
   const to = Math.floor(now / CELL) * CELL;
-  const first = await oldestDay(client, selection, now);
-  const from = Math.max(Math.floor(now / DAY) * DAY - GAP_DAYS * DAY, first ?? 0);
+  const from = Math.max(Math.floor(now / DAY) * DAY - GAP_DAYS * DAY, (await first) ?? 0);
   const seen = new Set(await findSeen(client, selection, { from, to }));
   const unseen: { from: number; to: number }[] = [];
   for (const cell of cellsOf({ from, to })) {
@@ -64,9 +68,9 @@ export async function gaps(client: Client, selection: Selection, now: number): P
   };
 }
 
-/** How far back does the data go? */
-export async function oldest(client: Client, selection: Selection, now: number): Promise<Answer> {
-  const day = await oldestDay(client, selection, now);
+/** How far back does the data go? @param first `oldestDay` */
+export async function oldest(now: number, first: Promise<number | undefined>): Promise<Answer> {
+  const day = await first;
   if (day === undefined) {
     return {
       ok: false,
@@ -87,7 +91,7 @@ export async function oldest(client: Client, selection: Selection, now: number):
 }
 
 /** The first UTC day (its start) with any sign of monitoring, among the last 400; a point a day is asked for. */
-async function oldestDay(client: Client, selection: Selection, now: number): Promise<number | undefined> {
+export async function oldestDay(client: Client, selection: Selection, now: number): Promise<number | undefined> {
   const midnight = Math.floor(now / DAY) * DAY;
   const chunks = Array.from({ length: Math.ceil(OLDEST_DAYS / CHUNK_DAYS) }, (_, index): Window => {
     const to = midnight - index * CHUNK_DAYS * DAY;

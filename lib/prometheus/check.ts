@@ -1,7 +1,7 @@
 import type { Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
 import { GridmeterError } from "../errors.ts";
-import { type Answer, type Finding, GAP_DAYS, gaps, lastHour, oldest } from "./check-coverage.ts";
+import { type Answer, type Finding, GAP_DAYS, gaps, lastHour, oldest, oldestDay } from "./check-coverage.ts";
 import type { Client } from "./connection.ts";
 import { inParts } from "./in-parts.ts";
 import { podSelectors } from "./labels.ts";
@@ -27,12 +27,13 @@ export async function checkPrometheus(client: Client, selection: Selection, now:
   const pods: Window = { from: now - POD_DAYS * DAY, to: now };
   const metric = (metric: string, extra: readonly string[], remedy: string): Promise<Finding> =>
     asked(`Does ${metric} exist in the namespace?`, () => exists(client, selection, pods, metric, extra, remedy));
+  const first = oldestDay(client, selection, now);
   const found = await Promise.all([
     asked("Was monitoring seen in the last hour?", () => lastHour(client, selection, now)),
-    asked(`When was it not seen in the last ${GAP_DAYS} days?`, () => gaps(client, selection, now)),
+    asked(`When was it not seen in the last ${GAP_DAYS} days?`, () => gaps(client, selection, now, first)),
     asked("Do labels have their own names?", () => labelNames(client, selection, pods)),
     asked("Is the namespace there?", () => namespace(client, selection, pods)),
-    asked("How far back does the data go?", () => oldest(client, selection, now)),
+    asked("How far back does the data go?", () => oldest(now, first)),
     metric("kube_pod_status_phase", [], "Let kube-state-metrics export it: without it no job counts as finished."),
     metric(
       "kube_pod_completion_time",

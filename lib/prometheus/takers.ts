@@ -32,13 +32,13 @@ export function sampleTaker(source: string, add: (sample: Sample) => void): Take
  * @param label a Prometheus label name
  */
 export function labelTaker(source: string, label: string, add: (text: string, value: number) => void): Taker {
-  const any = sampleTaker(source, ({ labels, value }) => add(labels[label] ?? "", value));
+  const asJson = sampleTaker(source, ({ labels, value }) => add(labels[label] ?? "", value));
   const row = new RegExp(
     String.raw`\{"metric":\{"${label}":"([ !#-[\]-~]*)"\},"value":\[(?:0|[1-9]\d*)(?:\.\d+)?,"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)"\]\}(?:,(?=\{)|$)`,
     "y",
   );
   return {
-    parsed: any.parsed,
+    parsed: asJson.parsed,
     text: (rows) => {
       let taken = 0;
       row.lastIndex = 0;
@@ -46,7 +46,7 @@ export function labelTaker(source: string, label: string, add: (text: string, va
         taken = row.lastIndex;
         add(found[1] ?? "", Number(found[2]));
       }
-      return taken === rows.length || any.text(rows.slice(taken));
+      return taken === rows.length || asJson.text(rows.slice(taken));
     },
   };
 }

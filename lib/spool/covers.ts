@@ -1,4 +1,5 @@
 import { messageKeys } from "../apel/keys.ts";
+import { isJobs } from "./load.ts";
 import type { LoadedGeneration, LoadedMessage } from "./load.ts";
 
 /** The least and the greatest of a message's APEL keys; none where its text is gone. */
@@ -43,9 +44,6 @@ export class Coverage {
     return this.#edges.get(message.key);
   }
 }
-
-/** Whether it is a message of single jobs. */
-export const isJobs = ({ kind }: LoadedMessage): boolean => kind === "individual";
 
 async function keysIn({ read }: LoadedMessage): Promise<readonly string[]> {
   const body = await read();

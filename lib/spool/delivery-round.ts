@@ -1,8 +1,8 @@
 import type { OpenQueue } from "../outbox/message-queue.ts";
 import type { OutgoingUnit } from "../outbox/outgoing.ts";
 import type { ObjectStore } from "../store/object-store.ts";
-import { Coverage, isJobs } from "./covers.ts";
-import { loadUnit } from "./load.ts";
+import { Coverage } from "./covers.ts";
+import { isJobs, loadUnit } from "./load.ts";
 import type { LoadedGeneration, LoadedMessage } from "./load.ts";
 import { moveToSpooled, pruneSpooled } from "./move.ts";
 import { overlapWith, readQueue } from "./overlap.ts";
@@ -41,7 +41,7 @@ export class Round {
     let waitsFor: string | undefined;
     for (const [index, generation] of generations.entries()) {
       if (waitsFor !== undefined) {
-        messages.push(...all(generation, "waiting", waitsFor));
+        messages.push(...all(generation.messages, "waiting", waitsFor));
         continue;
       }
       const later = await coverage.by(generation, generations.slice(index + 1));
@@ -55,20 +55,18 @@ export class Round {
     return { unit: outgoing.unit, messages };
   }
 
-  async #deliver(generation: LoadedGeneration): Promise<DeliveredMessage[]> {
+  async #deliver(generation: LoadedGeneration): Promise<readonly DeliveredMessage[]> {
     const own = new Set(generation.messages.map(({ hash }) => hash));
     const { there, others } = await readQueue(this.#queue, own, (name, reason) => this.#warn(name, reason));
     const overlap = overlapWith(others, new Set(generation.messages.flatMap(({ keys }) => keys)));
-    if ("uncovered" in overlap) return all(generation, "waiting", this.#uncovered(overlap.uncovered, overlap.lacking));
-    // What replaces older figures goes first and together; single jobs replace none, and a few messages are in memory.
-    const figures = generation.messages.filter((message) => !isJobs(message));
-    const delivered = await this.#add(figures, overlap.older, there);
-    if ("busy" in delivered) return all(generation, "waiting", this.#busy(delivered.busy));
-    const results = [...delivered.results];
-    const jobs = generation.messages.filter(isJobs);
-    for (let from = 0; from < jobs.length; from += AT_ONCE) {
-      const more = await this.#add(jobs.slice(from, from + AT_ONCE), [], there);
-      if ("results" in more) results.push(...more.results);
+    if ("uncovered" in overlap)
+      return all(generation.messages, "waiting", this.#uncovered(overlap.uncovered, overlap.lacking));
+    const batches = inBatches(generation.messages);
+    const results: DeliveredMessage[] = [];
+    for (const [index, batch] of batches.entries()) {
+      const added = await this.#add(batch, index === 0 ? overlap.older : [], there);
+      if ("busy" in added) return [...results, ...all(batches.slice(index).flat(), "waiting", this.#busy(added.busy))];
+      results.push(...added.results);
     }
     return results;
   }
@@ -98,12 +96,12 @@ export class Round {
     return { results };
   }
 
-  async #supersede(generation: LoadedGeneration, later: number): Promise<DeliveredMessage[]> {
+  async #supersede(generation: LoadedGeneration, later: number): Promise<readonly DeliveredMessage[]> {
     for (const { key, read } of generation.messages) {
       const body = await read();
       if (body !== undefined) await moveToSpooled(this.#store, key, body);
     }
-    return all(generation, "superseded", `generation ${later} holds all its keys`);
+    return all(generation.messages, "superseded", `generation ${later} holds all its keys`);
   }
 
   #uncovered(name: string, lacking: readonly string[]): string {
@@ -128,6 +126,18 @@ export class Round {
   }
 }
 
-function all(generation: LoadedGeneration, status: "waiting" | "superseded", reason: string): DeliveredMessage[] {
-  return generation.messages.map(({ key }) => ({ key, status, reason }));
+/** What replaces older figures first and together; then single jobs, which replace none, so that a few are in memory. */
+function inBatches(messages: readonly LoadedMessage[]): readonly (readonly LoadedMessage[])[] {
+  const jobs = messages.filter(isJobs);
+  const count = Math.ceil(jobs.length / AT_ONCE);
+  const batches = Array.from({ length: count }, (_, index) => jobs.slice(index * AT_ONCE, (index + 1) * AT_ONCE));
+  return [messages.filter((message) => !isJobs(message)), ...batches];
+}
+
+function all(
+  messages: readonly LoadedMessage[],
+  status: "waiting" | "superseded",
+  reason: string,
+): readonly DeliveredMessage[] {
+  return messages.map(({ key }) => ({ key, status, reason }));
 }

@@ -7,6 +7,9 @@ import type { ObjectStore } from "../store/object-store.ts";
 import { inStage, listSpooled, moveToRefused } from "./move.ts";
 import type { DeliveredMessage } from "./report.ts";
 
+/** Whether it is a message of single jobs. */
+export const isJobs = ({ kind }: OutgoingKey): boolean => kind === "individual";
+
 /** A message that passed all checks. */
 export type LoadedMessage = OutgoingKey & {
   /** its APEL keys as far as they replace earlier figures: none of single jobs */
@@ -46,7 +49,7 @@ export async function loadUnit(
       const fault = faultOf(key, object.body, highest(key.kind), now);
       if (fault === undefined) {
         messages.push(
-          key.kind === "individual"
+          isJobs(key)
             ? { ...key, keys: [], read: readAgain(store, key) }
             : { ...key, keys: messageKeys(object.body), read: () => Promise.resolve(object.body) },
         );
@@ -74,6 +77,6 @@ function faultOf(key: OutgoingKey, body: string, highest: number, now: number): 
     return `the text's hash is ${hash}, not ${key.hash} as its key says: it was changed or damaged`;
   const { problems } = checkMessage(body, now);
   if (problems.length > 0) return `it breaks APEL's rules: ${problemText(problems)}`;
-  if (key.generation >= highest || key.kind === "individual") return undefined;
+  if (key.generation >= highest || isJobs(key)) return undefined;
   return `generation ${key.generation} came after generation ${highest} was spooled and would replace newer figures`;
 }
