@@ -1,6 +1,7 @@
 import { ownText } from "../accounting/columns.ts";
 import type { Fact, Monitoring, Only, Row, Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
+import { chunks } from "../chunks.ts";
 import type { Client } from "./connection.ts";
 import { evidenceOf, evidenceQuery, findSeen } from "./evidence.ts";
 import { findNamespaces, glanceQuery, namespacesQuery } from "./namespaces.ts";
@@ -89,12 +90,6 @@ async function takeFailed(
     const query = failedQuery(selection, window, uids);
     await gatherRows(client, reader, query, window.to, nothing, (_into, row) => take(row));
   }
-}
-
-function chunks(texts: readonly string[], size: number): readonly (readonly string[])[] {
-  return Array.from({ length: Math.ceil(texts.length / size) }, (_, index) =>
-    texts.slice(index * size, (index + 1) * size),
-  );
 }
 
 const FACTS: readonly Fact[] = [

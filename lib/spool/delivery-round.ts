@@ -1,3 +1,4 @@
+import { chunks } from "../chunks.ts";
 import type { OpenQueue } from "../outbox/message-queue.ts";
 import type { OutgoingUnit } from "../outbox/outgoing.ts";
 import type { ObjectStore } from "../store/object-store.ts";
@@ -128,10 +129,7 @@ export class Round {
 
 /** What replaces older figures first and together; then single jobs, which replace none, so that a few are in memory. */
 function inBatches(messages: readonly LoadedMessage[]): readonly (readonly LoadedMessage[])[] {
-  const jobs = messages.filter(isJobs);
-  const count = Math.ceil(jobs.length / AT_ONCE);
-  const batches = Array.from({ length: count }, (_, index) => jobs.slice(index * AT_ONCE, (index + 1) * AT_ONCE));
-  return [messages.filter((message) => !isJobs(message)), ...batches];
+  return [messages.filter((message) => !isJobs(message)), ...chunks(messages.filter(isJobs), AT_ONCE)];
 }
 
 function all(
