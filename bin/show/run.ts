@@ -37,12 +37,7 @@ export function monthsTable(summary: RunSummary): string {
       ]);
     }
   }
-  const open = Object.entries(summary.noEnd).filter(([, count]) => count > 0);
-  const noEnd = open.map(
-    ([tenant, count]) =>
-      `${tenant}: ${count} pods had no end (evicted, or deleted before it was scraped); they are not counted.`,
-  );
-  return [table.toString(), ...noEnd].join("\n");
+  return table.toString();
 }
 
 /** Warnings, damage and errors of a run, for people. */

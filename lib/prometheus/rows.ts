@@ -1,9 +1,12 @@
-import type { Fact, Row } from "../accounting/ports.ts";
+import type { Row } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
 import { GridmeterError } from "../errors.ts";
+import { numberOf } from "./answer.ts";
 import type { Sample } from "./answer.ts";
-import { podLabels } from "./labels.ts";
-import { voLabel } from "./queries.ts";
+import { labelValue } from "./labels.ts";
+import type { Spelling } from "./labels.ts";
+import { VALUE, voLabel } from "./queries.ts";
+import type { InstantFact } from "./queries.ts";
 
 /**
  * The pod's uid in a cAdvisor id, or undefined where there is none (a node's own slices).
@@ -28,8 +31,8 @@ export type RowReader =
  * How the answer of `factQuery(fact)` is read as rows; undefined for what belongs to no pod.
  * The functions throw `prometheus_bad_answer` for a pod without a uid.
  */
-export function rowReader(fact: Fact, selection: Selection): RowReader {
-  const { uid: uidLabel, pod } = podLabels(selection);
+export function rowReader(fact: InstantFact, selection: Selection, spelling: Spelling): RowReader {
+  const uidOf = (labels: Sample["labels"]): string => checkedUid(labelValue(labels, "uid", spelling), selection);
   switch (fact) {
     case "cpu":
       return {
@@ -44,50 +47,54 @@ export function rowReader(fact: Fact, selection: Selection): RowReader {
         ofSample: ({ labels, value }) => {
           const uid = uidOfId(labels["id"] ?? "");
           // A restarted container has several ids: its maximum counts once, and the reader adds the containers up.
-          return uid === undefined ? undefined : { uid, value, part: filled(labels, selection, "container") };
+          return uid === undefined ? undefined : { uid, value, part: labelValue(labels, "container", spelling) };
         },
       };
-    case "vo": {
-      const label = voLabel(selection);
-      return {
-        ofSample: ({ labels }) => ({
-          uid: checked(labels[uidLabel], selection),
-          value: 1,
-          text: labels[label] ?? "",
-        }),
-      };
-    }
-    case "name":
+    case "vo":
+      return { ofSample: ({ labels }) => ({ uid: uidOf(labels), value: 1, text: labels[voLabel(selection)] ?? "" }) };
+    case "voAt":
       return {
         ofSample: ({ labels, value }) => ({
-          uid: checked(labels[uidLabel], selection),
-          value,
-          text: labels[pod] ?? "",
+          uid: uidOf(labels),
+          value: 1,
+          text: labels[voLabel(selection)] ?? "",
+          at: value,
         }),
       };
-    case "end":
-    case "start":
-    case "finished":
+    case "name":
+      return {
+        ofSample: ({ labels, value }) => ({ uid: uidOf(labels), value, text: labelValue(labels, "pod", spelling) }),
+      };
     case "cores":
     case "unscheduledCores":
     case "memoryRequest":
     case "unscheduledMemoryRequest":
-      return { label: uidLabel, ofText: (uid, value) => ({ uid: checked(uid, selection), value }) };
+      return {
+        ofSample: ({ labels }) => ({
+          uid: uidOf(labels),
+          value: numberOf(labels[VALUE] ?? "") ?? Number.NaN,
+          part: labelValue(labels, "container", spelling),
+        }),
+      };
+    case "end":
+    case "start":
+    case "succeeded":
+    case "failed":
+    case "runningUntil":
+      return spelling.prefix === ""
+        ? { label: "uid", ofText: (uid, value) => ({ uid: checkedUid(uid, selection), value }) }
+        : { ofSample: ({ labels, value }) => ({ uid: uidOf(labels), value }) };
     default:
       return fact satisfies never;
   }
 }
 
-function checked(uid: string | undefined, { namespace }: Selection): string {
-  if (uid !== undefined && uid !== "") return uid;
+/** Throws `prometheus_bad_answer` for an empty uid. */
+export function checkedUid(uid: string, { namespace }: Selection): string {
+  if (uid !== "") return uid;
   throw new GridmeterError(
     "prometheus_bad_answer",
     `Pods in namespace "${namespace}" have no uid label, so their jobs cannot be told apart. ` +
       "Nothing was published. Use kube-state-metrics 2 or later and do not drop its uid label.",
   );
-}
-
-function filled(labels: Sample["labels"], { labelPrefix }: Selection, label: "container"): string {
-  const prefixed = labels[`${labelPrefix}${label}`] ?? "";
-  return prefixed === "" ? (labels[label] ?? "") : prefixed;
 }
