@@ -3,16 +3,17 @@ import type { Fact, Monitoring, Only, Row, Window } from "../accounting/ports.ts
 import type { Selection } from "../accounting/tenant.ts";
 import { chunks } from "../chunks.ts";
 import type { Client } from "./connection.ts";
+import { QueryTooLong } from "./failures.ts";
 import { evidenceOf, evidenceQuery, findSeen } from "./evidence.ts";
 import { findNamespaces, glanceQuery, namespacesQuery } from "./namespaces.ts";
-import { oneOf, uidPattern } from "./labels.ts";
+import { uidPattern } from "./labels.ts";
 import { factQuery, failedQuery, voLabelQuery } from "./queries.ts";
 import { rowReader } from "./rows.ts";
 import type { RowReader } from "./rows.ts";
 import { findVoLabel } from "./vo-label.ts";
 
-/** Pods named one by one in a query, with a prefix twice: VictoriaMetrics takes no query longer than 16 KiB. */
-const NAMED_AT_ONCE = { plain: 400, prefixed: 200 };
+/** Pods named one by one in a query: VictoriaMetrics takes no query longer than 16 KiB, and some facts name them twice or more. */
+const NAMED_AT_ONCE = 400;
 /** Where more than this share of the pods did not succeed, all are asked for failures rather than each by name. */
 const MOST_BY_NAME = 0.25;
 
@@ -24,7 +25,7 @@ export function createMonitoring(client: Client, selection: Selection): Monitori
   return {
     facts: async (fact, window, take, only) => {
       const reader = rowReader(fact, selection);
-      for (const part of asked(only, selection)) {
+      await inQueries(only, async (part) => {
         const query = factQuery(fact, selection, window, part);
         const open = await gatherRows(client, reader, query, window.to, noneOpen, (into, row) => {
           take(row);
@@ -32,7 +33,7 @@ export function createMonitoring(client: Client, selection: Selection): Monitori
           if (fact === "finished" && row.value < 1) into.uids.push(ownText(row.uid));
         });
         if (fact === "finished") await takeFailed(client, selection, window, part, open, take);
-      }
+      });
     },
     clock: () => performance.now() / 1000,
     seen: (window) => findSeen(client, selection, window),
@@ -60,13 +61,20 @@ function gatherRows<T>(
   );
 }
 
-const mostNamed = ({ labelPrefix }: Selection): number =>
-  labelPrefix === "" ? NAMED_AT_ONCE.plain : NAMED_AT_ONCE.prefixed;
-
-/** The pods asked for, in parts that fit into a query. */
-function asked(only: Only | undefined, selection: Selection): readonly (Only | undefined)[] {
-  if (only === undefined || !("uids" in only)) return [only];
-  return chunks(only.uids, mostNamed(selection)).map((uids) => ({ uids }));
+/**
+ * Asks for the pods in parts that fit into a query: half of those that do not, which is known where a query is refused for
+ * its length. Rows of a part may come again then.
+ */
+async function inQueries(only: Only | undefined, ask: (part: Only | undefined) => Promise<void>): Promise<void> {
+  if (only === undefined || !("uids" in only)) return ask(only);
+  for (const uids of chunks(only.uids, NAMED_AT_ONCE)) {
+    try {
+      await ask({ uids });
+    } catch (thrown) {
+      if (!(thrown instanceof QueryTooLong) || uids.length === 1) throw thrown;
+      for (const half of chunks(uids, Math.ceil(uids.length / 2))) await inQueries({ uids: half }, ask);
+    }
+  }
 }
 
 /** How many pods there are, and those that did not succeed. */
@@ -83,13 +91,12 @@ async function takeFailed(
   open: Open,
   take: (row: Row) => void,
 ): Promise<void> {
-  const most = mostNamed(selection);
-  const all = open.uids.length > most && open.uids.length > open.pods * MOST_BY_NAME;
+  const all = open.uids.length > NAMED_AT_ONCE && open.uids.length > open.pods * MOST_BY_NAME;
   const reader = rowReader("finished", selection);
-  for (const uids of all ? [uidPattern(only)] : chunks(open.uids, most).map(oneOf)) {
-    const query = failedQuery(selection, window, uids);
+  await inQueries(all ? only : { uids: open.uids }, async (part) => {
+    const query = failedQuery(selection, window, uidPattern(part));
     await gatherRows(client, reader, query, window.to, nothing, (_into, row) => take(row));
-  }
+  });
 }
 
 const FACTS: readonly Fact[] = [

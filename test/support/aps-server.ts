@@ -25,7 +25,7 @@ const amazonError = (status: number, message: string): Refusal => ({
 
 /**
  * A workspace of Amazon Managed Service for Prometheus, as far as queries go, before a real Prometheus: it verifies
- * signatures, takes POST queries under its own path only, and keeps Amazon's limits of range and answer in Amazon's words.
+ * signatures, takes queries under its own path only, and keeps Amazon's limits of range and answer in Amazon's words.
  */
 export async function startAps(upstream: string, options: ApsOptions): Promise<Gate> {
   const { region = "eu-west-1", keys, ahead = 0, largest = () => 50 * 2 ** 20, throttled = () => false } = options;
