@@ -24,7 +24,8 @@ export function authorization(settings: {
 
 /**
  * Takes out of a text what must never be shown: the header, the credential in it without its scheme, the address's password
- * and query string, which a server may repeat with the rest of the address, and the session token of signed requests, which Amazon repeats when it finds a signature wrong.
+ * and its query string, which a server may repeat, and the session token of signed requests, which Amazon repeats when it
+ * finds a signature wrong.
  */
 export function hider(base: URL, header: string | undefined): (text: string) => string {
   const credentials = header === undefined ? [] : [header, header.replace(/^\S+\s+/, "")];

@@ -62,8 +62,8 @@ function gatherRows<T>(
 }
 
 /**
- * Asks for the pods in parts that fit into a query: half of those that do not, which is known where a query is refused for
- * its length. Rows of a part may come again then.
+ * Asks about pods in parts that fit into a query: where the server finds a query too long, its pods are asked for in halves.
+ * Rows of such a part may come again.
  */
 async function inQueries(only: Only | undefined, ask: (part: Only | undefined) => Promise<void>): Promise<void> {
   if (only === undefined || !("uids" in only)) return ask(only);

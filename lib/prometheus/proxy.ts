@@ -6,13 +6,13 @@ import { GridmeterError, errorText } from "../errors.ts";
 const UNUSABLE = z.object({ code: z.enum(["ERR_INVALID_URL", "ERR_INVALID_PROTOCOL"]) });
 /** Node's own words for a proxy that did not let a TLS connection through (NODE_USE_ENV_PROXY). */
 const TUNNEL = "ERR_PROXY_TUNNEL";
-/** A request to a proxy has a whole address as its path; one through a tunnel has an agent that knows the proxy. */
+/** A plain request to a proxy has a whole address as its path; one through a tunnel has an agent that knows the proxy. */
 const SENT_TO_PROXY = z.union([
   z.object({ path: z.string().regex(/^https?:\/\//) }),
   z.object({ agent: z.object({ proxy: z.looseObject({}) }) }),
 ]);
 
-/** The variable of the environment that names the proxy for an address, in the order in which axios looks for it. */
+/** The variable of the environment that names a proxy, and the proxy's address without credentials. */
 type Proxy = { readonly variable: string; readonly address: string };
 
 /**
@@ -44,6 +44,7 @@ export function unusableProxy(thrown: unknown, base: URL): GridmeterError | unde
   );
 }
 
+/** The proxy that is set for an address, looked for in axios' order; whether it is used NO_PROXY decides. */
 function proxyOf({ protocol }: URL): Proxy | undefined {
   const scheme = protocol.replace(":", "");
   for (const name of [`${scheme}_proxy`, "all_proxy"]) {
