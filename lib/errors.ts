@@ -87,8 +87,16 @@ export const ERRORS = {
     meaning: "A tenant's jobs are still published under another site or submit host.",
   },
   prometheus_unreachable: { exit: 4, retryable: true, meaning: "No answer from Prometheus." },
-  prometheus_auth: { exit: 4, retryable: false, meaning: "Prometheus answered 401 or 403." },
-  prometheus_bad_query: { exit: 4, retryable: false, meaning: "Prometheus answered 400: it did not take the query." },
+  prometheus_auth: {
+    exit: 4,
+    retryable: false,
+    meaning: "Prometheus or a proxy before it answered 401, 407, or 403 to POST and GET.",
+  },
+  prometheus_bad_query: {
+    exit: 4,
+    retryable: false,
+    meaning: "Prometheus did not take the query: it answered 400, or the query is longer than it takes.",
+  },
   prometheus_too_large: {
     exit: 4,
     retryable: true,

@@ -4,6 +4,7 @@ import { chunks } from "../chunks.ts";
 import type { Sample } from "./answer.ts";
 import type { Client } from "./connection.ts";
 import { findSeen } from "./evidence.ts";
+import { QueryTooLong } from "./failures.ts";
 import { inParts } from "./in-parts.ts";
 import { labelValue, renamedPrefix, spellings } from "./labels.ts";
 import type { Spelling } from "./labels.ts";
@@ -22,8 +23,8 @@ import type { RowReader } from "./rows.ts";
 import { narrowedTo, uidLabels } from "./uid-parts.ts";
 import { findVoLabel } from "./vo-label.ts";
 
-/** Pods named one by one in a query, with a prefix twice: VictoriaMetrics takes no query longer than 16 KiB. */
-const NAMED_AT_ONCE = { plain: 400, prefixed: 200 };
+/** Pods named one by one in a query: VictoriaMetrics takes no query longer than 16 KiB, and some facts name them twice or more. */
+const NAMED_AT_ONCE = 400;
 const DAY = 86_400;
 /** A sample of uids is taken from so many parts of a window. */
 const SAMPLED_AT = 4;
@@ -41,7 +42,7 @@ export function createMonitoring(
   return {
     facts: async (fact, window, take, only) => {
       for (const spelling of spellings(selection))
-        for (const part of asked(only, spelling)) await askFact(client, selection, spelling, fact, window, take, part);
+        await inQueries(only, (part) => askFact(client, selection, spelling, fact, window, take, part));
     },
     clock: () => performance.now() / 1000,
     seen: (window) => findSeen(client, selection, window, tenantNamespaces),
@@ -56,11 +57,20 @@ export function createMonitoring(
   };
 }
 
-/** The pods asked for, in parts that fit into a query. */
-function asked(only: Only | undefined, { prefix }: Spelling): readonly (Only | undefined)[] {
-  if (only === undefined || !("uids" in only)) return [only];
-  const most = prefix === "" ? NAMED_AT_ONCE.plain : NAMED_AT_ONCE.prefixed;
-  return chunks(only.uids, most).map((uids) => ({ uids }));
+/**
+ * Asks about pods in parts that fit into a query: where the server finds a query too long, its pods are asked for in halves.
+ * Rows of such a part may come again.
+ */
+async function inQueries(only: Only | undefined, ask: (part: Only | undefined) => Promise<void>): Promise<void> {
+  if (only === undefined || !("uids" in only)) return ask(only);
+  for (const uids of chunks(only.uids, NAMED_AT_ONCE)) {
+    try {
+      await ask({ uids });
+    } catch (thrown) {
+      if (!(thrown instanceof QueryTooLong) || uids.length === 1) throw thrown;
+      for (const half of chunks(uids, Math.ceil(uids.length / 2))) await inQueries({ uids: half }, ask);
+    }
+  }
 }
 
 /** Asks one fact in one spelling. */

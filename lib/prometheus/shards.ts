@@ -15,8 +15,8 @@ const SHOWN = 900;
 const SHOWN_LONG_AGO = 14 * 86_400;
 /** Cells of one query: 30 days, as Prometheus allows points and Amazon days. */
 const MOST_CELLS = 8640;
-/** Pods of a target by which another one is known as its copy or its successor. */
-const COMPARED = 200;
+/** Pods of a target by which another one is known as its copy or its successor; each is named four times in one query. */
+const COMPARED = 20;
 
 /** `whole`: stretches in which pods of all nodes were missing; `partly`: of single nodes, which never make a day unseen. */
 export type ShardGaps = { readonly whole: readonly Window[]; readonly partly: readonly Window[] };
