@@ -3,6 +3,7 @@ import { countPiece, isEmpty, isWithoutVo } from "./count-piece.ts";
 import { firstPiece, lookAhead, planMonth, watchWindow } from "./count-plan.ts";
 import type { MonthPlan, PlanOptions } from "./count-plan.ts";
 import { FIRST_PACE, JOBS_PACE, MOST_PODS, STOPPABLE_PACE, paceAfter } from "./count-plan-pace.ts";
+import { withCpuSeen } from "./cpu-share.ts";
 import { countedMonth, gapSeconds } from "./counted-month.ts";
 import type { CountedMonth, OpenMonth } from "./counted-month.ts";
 import type { CountedDay } from "./job-list.ts";
@@ -171,8 +172,10 @@ export async function countTenant(
     const whole = error === undefined && plan.days.every((day) => plan.known.has(day) || fresh.has(day));
     if (plan.recount === "due" && whole && !interrupted) await ports.ledger.markRecounted(plan.period.month, now);
   }
+  const counted = open.map((month) => countedMonth(tenant, month, options, seen));
   return {
-    months: open.map((month) => countedMonth(tenant, month, options, seen)),
+    // What is interrupted goes on later, and nothing of it is published until then.
+    months: interrupted ? counted : await Promise.all(counted.map((month) => withCpuSeen(month, ports.monitoring))),
     notFinished: latest.notFinished,
     noEnd,
     asked,

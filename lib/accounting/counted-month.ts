@@ -1,5 +1,6 @@
 import { GridmeterError, errorText } from "../errors.ts";
 import type { MonthPlan, PlanOptions } from "./count-plan.ts";
+import type { CpuSeen } from "./cpu-seen.ts";
 import type { CountedDay, JobList } from "./job-list.ts";
 import type { Observation } from "./observation.ts";
 import type { Period } from "./periods.ts";
@@ -21,6 +22,8 @@ export type CountedMonth = {
   readonly warnings: readonly string[];
   /** nothing to say yet: the month is minutes old, or lies before ACCOUNTING_SINCE */
   readonly empty: boolean;
+  /** where too much measured CPU use is missing: what cAdvisor shows of the day that lacks most of it */
+  readonly cpuSeen?: { readonly day: string; readonly seen: CpuSeen };
   readonly error?: unknown;
 };
 

@@ -11,7 +11,8 @@ export type Window = { readonly from: number; readonly to: number };
  * - `unscheduledCores`: the same of series that name no node: pods before they are scheduled, and all pods of a monitoring
  *   that drops the label
  * - `vo`: the pod label that names the VO, in `text` (value 1); pods without the label have no row
- * - `cpu`: CPU seconds per container instance: `part` is cAdvisor's id, `uid` is taken out of it
+ * - `cpu`: CPU seconds per container instance: `part` is cAdvisor's id ("" where it was dropped), `uid` is taken out of it ("" where
+ *   none is found)
  * - `memoryRequest`, `unscheduledMemoryRequest`: sum over containers of the memory request, bytes
  * - `memoryUsed`: measured maximum of each container, bytes; `part` is the container's name
  */
