@@ -2,6 +2,7 @@ import { assert, constantFrom, nat, property, uuid } from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Fact, Row } from "../../../lib/accounting/ports.ts";
 import { GridmeterError } from "../../../lib/errors.ts";
+import { factQuery } from "../../../lib/prometheus/queries.ts";
 import { rowReader, uidOfId } from "../../../lib/prometheus/rows.ts";
 
 const uid = "0a1b2c3d-1111-4222-8333-444455556666";
@@ -84,6 +85,15 @@ describe("the uid in cAdvisor's id", () => {
         expect(uidOfId(fill(form, any, name.toString(16).padStart(64, "0")))).toBe(any);
       }),
     );
+  });
+
+  it("is asked for in every form where only some pods are", () => {
+    for (const only of [{ uids: [OTHER, uid] }, { prefixes: ["f", "0a1b2c3d-11"] }]) {
+      const query = factQuery("cpu", { namespace: "prod", matchers: [], labelPrefix: "" }, { from: 0, to: 60 }, only);
+      const pattern = new RegExp(`^(?:${/id=~"([^"]*)"/.exec(query)?.[1] ?? "-"})$`);
+      for (const form of FORMS) expect(fill(form, uid)).toMatch(pattern);
+      expect(fill("/kubepods/podU/C", "12345678-1111-4222-8333-444455556666")).not.toMatch(pattern);
+    }
   });
 
   it("is that of a kubelet inside a pod of another kubelet", () => {
