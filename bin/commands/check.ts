@@ -1,3 +1,4 @@
+import { isIndividual } from "../../lib/accounting/records.ts";
 import { checkPrometheus } from "../../lib/prometheus/check.ts";
 import { clientOf } from "../../lib/wiring/run-ports.ts";
 import { settingsOf } from "./account.ts";
@@ -10,9 +11,10 @@ export async function check(options: AccountOptions): Promise<number> {
   const client = clientOf(settings);
   const tenants: { tenant: string; findings: Awaited<ReturnType<typeof checkPrometheus>> }[] = [];
   for (const { tenant } of settings.tenants) {
+    const cpu = tenant.model === "wallclock" ? "needed" : isIndividual(tenant) ? "useful" : undefined;
     tenants.push({
       tenant: tenant.name,
-      findings: await checkPrometheus(client(tenant), tenant.selection, nowInSeconds()),
+      findings: await checkPrometheus(client(tenant), tenant.selection, nowInSeconds(), cpu),
     });
   }
   const exitCode = tenants.every(({ findings }) => findings.every(({ ok }) => ok)) ? 0 : 4;

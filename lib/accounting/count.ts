@@ -6,6 +6,7 @@ import type { MonthPlan, PlanOptions } from "./count-plan.ts";
 import { FIRST_PACE, JOBS_PACE, MOST_PODS, STOPPABLE_PACE, paceAfter } from "./count-plan-pace.ts";
 import { countedMonth, gapSeconds, jobsOf } from "./counted-month.ts";
 import type { CountedMonth, FreshDay, OpenMonth } from "./counted-month.ts";
+import { withCpuSeen } from "./cpu-share.ts";
 import type { Ledger } from "./ledger.ts";
 import { observe } from "./observation.ts";
 import type { Observation } from "./observation.ts";
@@ -53,13 +54,13 @@ type CountPorts = { readonly monitoring: Monitoring; readonly ledger: Ledger };
  */
 export async function countTenant(
   tenant: Tenant,
-  months: readonly Period[],
+  periods: readonly Period[],
   ports: CountPorts,
   options: CountOptions,
 ): Promise<TenantCount> {
-  const plans = await Promise.all(months.map((month) => planMonth(tenant, month, ports.ledger, options)));
+  const plans = await Promise.all(periods.map((period) => planMonth(tenant, period, ports.ledger, options)));
   const before = await daysBefore(plans, ports.ledger);
-  const held = await heldMonths(tenant, months, options.scratch);
+  const held = await heldMonths(tenant, periods, options.scratch);
   let watched: Watched;
   try {
     watched = await watch(tenant, plans, ports.monitoring, options.now);
@@ -82,7 +83,11 @@ export async function countTenant(
   const done: CountedMonth[] = [];
   for (const month of open)
     done.push(countedMonth(tenant, month, options, watched.sighting, before(month.plan, done)));
-  return { months: done.map((month) => withWarning(month, counted.warning)), asked: counted.asked, interrupted: counted.interrupted };
+  const { asked, interrupted, warning } = counted;
+  const warned = done.map((month) => withWarning(month, warning));
+  // What is interrupted goes on later, and nothing of it is published until then.
+  const months = interrupted ? warned : await Promise.all(warned.map((month) => withCpuSeen(month, ports.monitoring)));
+  return { months, asked, interrupted };
 }
 
 const withWarning = (month: CountedMonth, warning: string | undefined): CountedMonth =>

@@ -1,5 +1,6 @@
 import { GridmeterError } from "../errors.ts";
 import type { MonthPlan, PlanOptions } from "./count-plan.ts";
+import type { CpuSeen } from "./cpu-seen.ts";
 import type { CountedDay, JobList } from "./job-list.ts";
 import { factsFault, monthDoubt } from "./month-faults.ts";
 import { joined } from "./observation.ts";
@@ -26,6 +27,8 @@ export type CountedMonth = {
   readonly warnings: readonly string[];
   /** nothing to say yet: the month is minutes old, or lies before ACCOUNTING_SINCE */
   readonly empty: boolean;
+  /** where too much measured CPU use is missing: what cAdvisor shows of the day that lacks most of it */
+  readonly cpuSeen?: { readonly day: string; readonly seen: CpuSeen };
   readonly error?: unknown;
 };
 

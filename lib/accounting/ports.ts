@@ -17,7 +17,8 @@ export type Window = { readonly from: number; readonly to: number };
  * - `coresAt`: the same of each copy, with the moment of the copy's last sample in `at`; scheduled or not
  * - `vo`: the pod label that names the VO, in `text` (value 1); pods without the label have no row, copies that disagree several
  * - `voAt`: the same of each copy, with the moment of the copy's last sample in `at`
- * - `cpu`: CPU seconds per container instance: `part` is cAdvisor's id, `uid` is taken out of it
+ * - `cpu`: CPU seconds per container instance: `part` is cAdvisor's id ("" where it was dropped), `uid` is taken out of it ("" where
+ *   none is found)
  * - `memoryRequest`, `unscheduledMemoryRequest`, `memoryRequestAt`: as those of cores, bytes
  * - `memoryUsed`: measured maximum of each container, bytes; `part` is the container's name
  */

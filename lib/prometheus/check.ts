@@ -2,6 +2,7 @@ import type { Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
 import { GridmeterError } from "../errors.ts";
 import { type Answer, type Finding, GAP_DAYS, gaps, lastHour, oldest, oldestDay } from "./check-coverage.ts";
+import { cpuUse } from "./check-cpu.ts";
 import type { Client } from "./connection.ts";
 import { inParts } from "./in-parts.ts";
 import { podSelectors } from "./labels.ts";
@@ -20,8 +21,14 @@ const POD_DAYS = 7;
  * Asks what a site administrator should know before the first run: reachable, monitoring and its gaps, label names,
  * namespace, age of the data, and whether the needed metrics exist. `now` in epoch seconds. A question that fails is
  * itself a finding; nothing is thrown but programming errors.
+ * @param cpu whether measured CPU use is needed (wallclock), or only what comes with it (records of single jobs)
  */
-export async function checkPrometheus(client: Client, selection: Selection, now: number): Promise<readonly Finding[]> {
+export async function checkPrometheus(
+  client: Client,
+  selection: Selection,
+  now: number,
+  cpu?: "needed" | "useful",
+): Promise<readonly Finding[]> {
   const reach = await asked("Is Prometheus reachable?", () => reachable(client, now));
   if (!reach.ok) return [reach];
   const pods: Window = { from: now - POD_DAYS * DAY, to: now };
@@ -46,6 +53,13 @@ export async function checkPrometheus(client: Client, selection: Selection, now:
       [`resource="cpu"`],
       "Let kube-state-metrics 2 export it and jobs request CPU, or set DEFAULT_CORES.",
     ),
+    ...(cpu === undefined
+      ? []
+      : [
+          asked("Does cAdvisor report CPU use of the namespace?", () =>
+            cpuUse(client, selection, pods, cpu === "needed"),
+          ),
+        ]),
     ...(selection.voLabel === undefined ? [] : [asked("Does the VO label exist?", () => vo(client, selection, pods))]),
   ]);
   return [reach, ...found];

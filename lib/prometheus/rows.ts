@@ -8,18 +8,27 @@ import type { Spelling } from "./labels.ts";
 import { VALUE, voLabel } from "./queries.ts";
 import type { InstantFact } from "./queries.ts";
 
+/** No path of Linux is longer. A longer id is not looked at. */
+const LONGEST_ID = 4096;
+/** A uid, or the 32 digits of a static pod. systemd's cgroup driver writes the dashes as underscores. */
+const POD_UID = /pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?![0-9a-z])/iy;
+
 /**
- * The pod's uid in a cAdvisor id, or undefined where there is none (a node's own slices).
- * cgroupfs: `/kubepods/burstable/pod<uid>/<container>`; systemd: `...-pod<uid with underscores>.slice/<container>.scope`.
+ * The pod's uid in a cAdvisor id, or undefined where there is none (a node's own slices). Kubelets and runtimes write it in
+ * many paths, and in all of them it follows the word `pod`:
+ * cgroupfs `/kubepods/burstable/pod<uid>/<container>`; systemd `...-pod<uid>.slice/cri-containerd-<container>.scope`; a
+ * runtime without the systemd driver under a kubelet with it `...-pod<uid>.slice:cri-containerd:<container>`.
  */
 export function uidOfId(id: string): string | undefined {
-  // The last one: a kubelet inside a pod of another kubelet has both in its path.
-  const segment = id
-    .split("/")
-    .findLast((part) => /^pod[0-9a-f][0-9a-f-]+$|-pod[0-9a-f][0-9a-f_]+\.slice$/i.test(part));
-  if (segment === undefined) return undefined;
-  const systemd = /-pod(?<uid>.+)\.slice$/.exec(segment)?.groups?.["uid"];
-  return systemd === undefined ? segment.slice("pod".length) : systemd.replaceAll("_", "-");
+  if (id.length > LONGEST_ID) return undefined;
+  // From the end: a kubelet inside a pod of another kubelet has both in its path, and the last is the pod's own.
+  for (let at = id.lastIndexOf("pod"); at >= 0; at = at === 0 ? -1 : id.lastIndexOf("pod", at - 1)) {
+    if (at > 0 && /[0-9a-z]/i.test(id.charAt(at - 1))) continue;
+    POD_UID.lastIndex = at;
+    const uid = POD_UID.exec(id)?.[1];
+    if (uid !== undefined) return uid.replaceAll("_", "-");
+  }
+  return undefined;
 }
 
 /** How rows are read: of answers that have one label, from its text; of others, from the sample. */
@@ -37,10 +46,7 @@ export function rowReader(fact: InstantFact, selection: Selection, spelling: Spe
     case "cpu":
       return {
         label: "id",
-        ofText: (part, value) => {
-          const uid = uidOfId(part);
-          return uid === undefined ? undefined : { uid, value, part };
-        },
+        ofText: (part, value) => ({ uid: uidOfId(part) ?? "", value, part }),
       };
     case "memoryUsed":
       return {
