@@ -63,8 +63,16 @@ program
 
 program
   .command("check")
-  .description("ask Prometheus what should be known before the first run, and say what to do")
+  .description(
+    "ask Prometheus what should be known, count the months that account would publish, and say what to do; writes nothing",
+  )
   .addOption(envFile())
+  .addOption(mode())
+  .addOption(start())
+  .addOption(end())
+  .addOption(ledger())
+  .option("--allow-decrease", "judge as account --allow-decrease would")
+  .option("--allow-incomplete", "judge as account --allow-incomplete would")
   .addOption(json())
   .action((options) => run(async () => (await import("./commands/check.ts")).check(options), options.json));
 
