@@ -31,9 +31,11 @@ export async function findShardGaps(
   window: Window,
   targets: readonly Target[],
 ): Promise<ShardGaps> {
-  const total = `max(max_over_time(${selector("kube_state_metrics_total_shards", selection.matchers)}[${window.to - window.from}s]))`;
-  const [most] = await client.instant(total, window.to);
-  if (most !== undefined && most.value > 1) return { whole: await missingOrdinals(client, selection, window), partly: [] };
+  for (const part of windowsOf(window, MOST_CELLS)) {
+    const [most] = await client.instant(totalShardsQuery(selection, part), part.to);
+    if (most === undefined || most.value <= 1) continue;
+    return { whole: await missingOrdinals(client, selection, window), partly: [] };
+  }
   const whole: Window[] = [];
   const partly: Window[] = [];
   for (const target of targets) {
@@ -43,6 +45,11 @@ export async function findShardGaps(
     }
   }
   return { whole, partly };
+}
+
+/** How many shards kube-state-metrics has, where its self metrics are scraped. */
+export function totalShardsQuery({ matchers }: Selection, { from, to }: Window): string {
+  return `max(max_over_time(${selector("kube_state_metrics_total_shards", matchers)}[${to - from}s]))`;
 }
 
 /** Stretches in which not all shards that there should be were seen. Cells without any self metric are not judged. */
