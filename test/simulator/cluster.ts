@@ -16,6 +16,8 @@ export type Stack = {
   readonly life?: Stretch;
   /** honorLabels false: namespace, pod, container become exported_namespace ... */
   readonly exported?: boolean;
+  /** the namespaces that its kube-state-metrics may list (`--namespaces`); absent: all */
+  readonly sees?: readonly string[];
 };
 
 /** Nothing is scraped. `down`: `up` is 0; `absent`: there is no `up` either. */
@@ -32,6 +34,8 @@ export type Cluster = {
   readonly outages: readonly Outage[];
   /** namespaces without a job, reported all the same */
   readonly emptyNamespaces?: readonly string[];
+  /** pods of the cluster itself, which are nobody's jobs; absent: one of kube-system that runs all along */
+  readonly services?: readonly Job[];
 };
 
 /** The usual stack. */

@@ -3,27 +3,47 @@ import { scrapesOf, upScrapesOf } from "./cluster.ts";
 import type { Cluster, Stack } from "./cluster.ts";
 import { podSeries } from "./kube-state-metrics.ts";
 import type { Schedule } from "./schedule.ts";
+import { ownPods, servicesOf } from "./services.ts";
 import { clip } from "./series.ts";
 import type { Exported, Segment, Series } from "./series.ts";
 
 /** Of kube_namespace_status_phase only its presence matters, so a sample an hour keeps months of it small. */
 const SPARSE = 3600;
+/** What shows that pods were seen has a sample in every cell; see lib/accounting/ports.ts CELL. */
+const EVERY_CELL = 300;
 
 /** Everything the cluster's Prometheus holds at `cluster.to`, as if it had been scraped all along. */
 export function simulate(cluster: Cluster): Series[] {
   const pods = cluster.jobs.flatMap(podSeries);
+  const own = ownPods(cluster).flatMap(podSeries);
+  const services = servicesOf(cluster).flatMap(podSeries);
   const containers = cluster.jobs.flatMap(containerSeries);
   const namespaces = namespaceSeries(cluster);
   return cluster.stacks.flatMap((stack) => {
     const scrapes = scrapesOf(cluster, stack);
+    const sees = ({ labels }: Exported): boolean => stack.sees?.includes(labels["namespace"] ?? "") ?? true;
+    const steady = (all: readonly Exported[]): Series[] =>
+      all.filter(sees).flatMap((one) => targets([one], stack, scrapesOf(cluster, stack, steadyInterval(one, cluster))));
     return [
       ...targets(up(cluster), stack, upScrapesOf(cluster, stack)),
-      ...targets(namespaces, stack, scrapesOf(cluster, stack, SPARSE)),
-      ...targets(pods, stack, scrapes),
+      ...targets(namespaces.filter(sees), stack, scrapesOf(cluster, stack, SPARSE)),
+      ...steady(own),
+      ...steady(services),
+      ...targets(pods.filter(sees), stack, scrapes),
       // cAdvisor's job honours labels also where that of kube-state-metrics does not.
       ...containers.map((one) => scraped(one, one.labels, one.segments, { ...stack, exported: false }, scrapes)),
     ].filter((series) => hasSample(series));
   });
+}
+
+/**
+ * Pods that run for months would fill the database with what never changes: kube-state-metrics' own kube_pod_info keeps
+ * every scrape, other signs of life one a cell.
+ */
+function steadyInterval({ name, labels }: Exported, { scrapeInterval }: Cluster): number {
+  if (name === "kube_pod_info" && labels["pod_ip"] !== "") return scrapeInterval;
+  const signs = ["kube_pod_info", "kube_pod_start_time"].includes(name) || labels["phase"] === "Running";
+  return Math.max(scrapeInterval, signs ? EVERY_CELL : SPARSE);
 }
 
 /** The series of kube-state-metrics, once per instance: a redeploy ends every series and begins another. */
@@ -80,7 +100,8 @@ function up(cluster: Cluster): Exported[] {
 }
 
 function namespaceSeries(cluster: Cluster): Exported[] {
-  const names = new Set([...cluster.jobs.map((job) => job.namespace), ...(cluster.emptyNamespaces ?? [])]);
+  const pods = [...cluster.jobs, ...ownPods(cluster), ...servicesOf(cluster)];
+  const names = new Set([...pods.map((job) => job.namespace), ...(cluster.emptyNamespaces ?? [])]);
   return [...names].sort().flatMap((namespace) =>
     ["Active", "Terminating"].map((phase) => ({
       name: "kube_namespace_status_phase",
