@@ -1,3 +1,4 @@
+import { homeOf } from "./cluster.ts";
 import type { Cluster, Stack } from "./cluster.ts";
 import type { Job } from "./job.ts";
 import { makeJob } from "./make-job.ts";
@@ -5,7 +6,6 @@ import type { JobPlan } from "./make-job.ts";
 import { DAY } from "./place.ts";
 import { Random } from "./random.ts";
 
-const MONITORING = "monitoring";
 const SYSTEM = "kube-system";
 /** How long the pods of the cluster itself have run when the simulation begins. */
 const BEFORE = 20 * DAY;
@@ -37,7 +37,7 @@ export function ownPods(cluster: Cluster): readonly Job[] {
 function ownPod(stack: Stack, instance: string, start: number, deleted: number): Job {
   const random = new Random(`${stack.job} ${instance} ${JSON.stringify(stack.labels)}`);
   const pod = `kube-state-metrics-${random.suffix()}-${random.suffix()}`;
-  const job = service(MONITORING, pod, { start, ...(Number.isFinite(deleted) ? { deleted } : {}) });
+  const job = service(homeOf(stack), pod, { start, ...(Number.isFinite(deleted) ? { deleted } : {}) });
   return { ...job, address: instance.replace(/:\d+$/, "") };
 }
 
@@ -48,5 +48,5 @@ export function servicesOf(cluster: Cluster): readonly Job[] {
 
 /** Whether labels are those of a pod in a namespace of the cluster itself, under either spelling. */
 export function isService(labels: Readonly<Record<string, string>>): boolean {
-  return [MONITORING, SYSTEM].includes(labels["exported_namespace"] ?? labels["namespace"] ?? "");
+  return ["monitoring", SYSTEM].includes(labels["exported_namespace"] ?? labels["namespace"] ?? "");
 }
