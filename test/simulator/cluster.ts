@@ -16,12 +16,14 @@ export type Stack = {
   readonly life?: Stretch;
   /** honorLabels false: namespace, pod, container become exported_namespace ... */
   readonly exported?: boolean;
-  /** the namespaces that its kube-state-metrics may list (`--namespaces`); absent: all */
+  /** the namespaces that its kube-state-metrics may list (`--namespaces`); absent: all; empty: its endpoint about itself */
   readonly sees?: readonly string[];
   /** the pods of one shard of several; absent: all */
   readonly holds?: (job: Job) => boolean;
   /** the namespace in which its kube-state-metrics runs; absent: monitoring */
   readonly home?: string;
+  /** the node on which its kube-state-metrics runs; absent: any */
+  readonly node?: string;
   /** when it alone is not scraped */
   readonly outages?: readonly Outage[];
 };

@@ -25,7 +25,8 @@ export function service(namespace: string, pod: string, plan: Pick<JobPlan, "sta
 
 /** The pod of every kube-state-metrics, which it reports as it does any other: one for each instance. */
 export function ownPods(cluster: Cluster): readonly Job[] {
-  return cluster.stacks.flatMap((stack) =>
+  const aboutPods = cluster.stacks.filter(({ sees }) => sees?.length !== 0);
+  return aboutPods.flatMap((stack) =>
     stack.instances.map(({ instance, from }, index) => {
       const start = Math.max(from, stack.life?.from ?? cluster.from - BEFORE) - 5;
       const deleted = Math.min(stack.instances[index + 1]?.from ?? Infinity, stack.life?.to ?? Infinity);
@@ -37,7 +38,11 @@ export function ownPods(cluster: Cluster): readonly Job[] {
 function ownPod(stack: Stack, instance: string, start: number, deleted: number): Job {
   const random = new Random(`${stack.job} ${instance} ${JSON.stringify(stack.labels)}`);
   const pod = `kube-state-metrics-${random.suffix()}-${random.suffix()}`;
-  const job = service(homeOf(stack), pod, { start, ...(Number.isFinite(deleted) ? { deleted } : {}) });
+  const job = service(homeOf(stack), pod, {
+    start,
+    ...(stack.node === undefined ? {} : { placements: [{ node: stack.node, from: start - 1 }] }),
+    ...(Number.isFinite(deleted) ? { deleted } : {}),
+  });
   return { ...job, address: instance.replace(/:\d+$/, "") };
 }
 
