@@ -58,9 +58,35 @@ function seriesOf(job: Job): readonly Series[] {
   ];
 }
 
-/** All series that may have a sample in [from, to): those of the jobs and `up` of kube-state-metrics. */
+/** kube-state-metrics reports its own pod as it does any other. */
+function ownPod(layout: Layout): readonly Series[] {
+  const life = { from: layout.from, to: layout.to };
+  const pod = [
+    ["namespace", "monitoring"],
+    ["pod", "kube-state-metrics-7d9c8b5f6c-x2k4q"],
+  ] as const;
+  const uid = ["uid", "5f0c7e52-6a5b-4d0e-9a3c-0d1f6b1f7a11"] as const;
+  const ip = ["pod_ip", "10.42.0.7"] as const;
+  return [
+    {
+      labels: [["__name__", "kube_pod_info"], ...SCRAPED_BY, pod[0], ["node", "node-1"], pod[1], ip, uid],
+      segments: [{ ...life, value: 1 }],
+    },
+    {
+      labels: [["__name__", "kube_pod_start_time"], ...SCRAPED_BY, ...pod, uid],
+      segments: [{ ...life, value: layout.from - 3600 }],
+    },
+    ...PHASES.map((phase) => ({
+      labels: [["__name__", "kube_pod_status_phase"], ...SCRAPED_BY, pod[0], ["phase", phase], pod[1], uid] as const,
+      segments: [{ ...life, value: phase === "Running" ? 1 : 0 }],
+    })),
+  ];
+}
+
+/** All series that may have a sample in [from, to): those of the jobs, of kube-state-metrics' own pod, and its `up`. */
 export function* seriesIn(layout: Layout, from: number, to: number): Generator<Series> {
   yield { labels: [["__name__", "up"], ...SCRAPED_BY], segments: [{ from: layout.from, to: layout.to, value: 1 }] };
+  yield* ownPod(layout);
   for (const job of jobsIn(layout, from, to)) yield* seriesOf(job);
 }
 

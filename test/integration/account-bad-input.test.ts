@@ -250,9 +250,13 @@ describe("a real Prometheus with bad data", () => {
 
   test("an unknown namespace", async () => {
     const run = await account(settings("gird"));
-    expect(refusalOf(run, ['"gird"', "known are: good, inf-start, nan-cores, nan-end, no-phase", "NAMESPACE"])).toEqual(
-      refused("namespace_unknown", 2),
-    );
+    expect(
+      refusalOf(run, [
+        '"gird"',
+        "known are: good, inf-start, kube-system, monitoring, nan-cores, nan-end, no-phase",
+        "NAMESPACE",
+      ]),
+    ).toEqual(refused("namespace_unknown", 2));
   });
 
   test("a VO label that is on no pod", async () => {

@@ -16,6 +16,16 @@ export type Stack = {
   readonly life?: Stretch;
   /** honorLabels false: namespace, pod, container become exported_namespace ... */
   readonly exported?: boolean;
+  /** the namespaces that its kube-state-metrics may list (`--namespaces`); absent: all; empty: its endpoint about itself */
+  readonly sees?: readonly string[];
+  /** the pods of one shard of several; absent: all */
+  readonly holds?: (job: Job) => boolean;
+  /** the namespace in which its kube-state-metrics runs; absent: monitoring */
+  readonly home?: string;
+  /** the node on which its kube-state-metrics runs; absent: any */
+  readonly node?: string;
+  /** when it alone is not scraped */
+  readonly outages?: readonly Outage[];
 };
 
 /** Nothing is scraped. `down`: `up` is 0; `absent`: there is no `up` either. */
@@ -32,6 +42,8 @@ export type Cluster = {
   readonly outages: readonly Outage[];
   /** namespaces without a job, reported all the same */
   readonly emptyNamespaces?: readonly string[];
+  /** pods of the cluster itself, which are nobody's jobs; absent: one of kube-system that runs all along */
+  readonly services?: readonly Job[];
 };
 
 /** The usual stack. */
@@ -42,15 +54,29 @@ export const STACK: Stack = {
   offset: 7,
 };
 
+/** The namespace in which a stack's kube-state-metrics runs. */
+export const homeOf = (stack: Stack): string => stack.home ?? "monitoring";
+
+/** Whether a stack's kube-state-metrics reports a namespace. */
+export const lists = (stack: Stack, namespace: string): boolean => stack.sees?.includes(namespace) ?? true;
+
+/** Whether a stack's kube-state-metrics reports a pod. */
+export const reports = (stack: Stack, job: Job): boolean => lists(stack, job.namespace) && (stack.holds?.(job) ?? true);
+
 /** When the pods' metrics are scraped by a stack. `interval` for series that are kept sparse. */
 export function scrapesOf(cluster: Cluster, stack: Stack, interval: number = cluster.scrapeInterval): Schedule {
-  return new Schedule(interval, stack.offset, lifeOf(cluster, stack), cluster.outages);
+  return new Schedule(interval, stack.offset, lifeOf(cluster, stack), outagesOf(cluster, stack));
 }
 
 /** When a stack writes `up`: also while a target is down. */
 export function upScrapesOf(cluster: Cluster, stack: Stack): Schedule {
-  const absent = cluster.outages.filter((outage) => outage.kind === "absent");
+  const absent = outagesOf(cluster, stack).filter((outage) => outage.kind === "absent");
   return new Schedule(cluster.scrapeInterval, stack.offset, lifeOf(cluster, stack), absent);
+}
+
+/** When a stack is not scraped, for whatever reason. */
+export function outagesOf(cluster: Cluster, stack: Stack): readonly Outage[] {
+  return [...cluster.outages, ...(stack.outages ?? [])];
 }
 
 function lifeOf(cluster: Cluster, { life }: Stack): Stretch {

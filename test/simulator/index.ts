@@ -10,5 +10,6 @@ export { openMetrics, writeOpenMetrics } from "./openmetrics.ts";
 export { Random } from "./random.ts";
 export { samples } from "./series.ts";
 export type { Series } from "./series.ts";
+export { isService, service } from "./services.ts";
 export { simulate } from "./simulate.ts";
 export * from "./truth.ts";

@@ -27,6 +27,10 @@ export type Job = {
   readonly pod: string;
   readonly uid: string;
   readonly labels: Readonly<Record<string, string>>;
+  /** what made the pod; absent: a Job */
+  readonly owner?: "ReplicaSet";
+  /** the pod's own address, where it matters */
+  readonly address?: string;
   readonly created: number;
   /** the nodes it was on, each from the given moment; empty: never scheduled */
   readonly placements: readonly { readonly node: string; readonly from: number }[];

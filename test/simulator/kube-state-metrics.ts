@@ -14,7 +14,7 @@ export function podSeries(job: Job): Exported[] {
   return [
     ...on.map(({ node, from, to }) => ({
       name: "kube_pod_info",
-      labels: { ...pod, node, created_by_kind: "Job", host_network: "false" },
+      labels: { ...pod, node, created_by_kind: job.owner ?? "Job", host_network: "false", pod_ip: job.address ?? "" },
       segments: [{ from, to, value: 1 }],
     })),
     { name: "kube_pod_start_time", labels: pod, segments: startSegments(job, gone) },

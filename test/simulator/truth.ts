@@ -1,5 +1,5 @@
 import { DateTime } from "luxon";
-import { lastScrape, scrapesOf } from "./cluster.ts";
+import { lastScrape, reports, scrapesOf } from "./cluster.ts";
 import type { Cluster } from "./cluster.ts";
 import { finishedAt, requestAt, terminations, usedCpuMs } from "./job.ts";
 import type { Job } from "./job.ts";
@@ -86,10 +86,13 @@ export function truthWithoutEnd(cluster: Cluster, options: TruthOptions = {}): M
 
 /** The truth pod by pod. */
 export function truthOfJobs(cluster: Cluster, options: TruthOptions = {}): JobTruth[] {
-  const schedules = cluster.stacks.map((stack) => scrapesOf(cluster, stack));
+  const watching = cluster.stacks.map((stack) => ({ stack, schedule: scrapesOf(cluster, stack) }));
   return cluster.jobs
     .filter((job) => options.where?.(job) ?? true)
-    .map((job) => judge(job, cluster.to, schedules, options.defaultMilliCores));
+    .map((job) => {
+      const schedules = watching.filter(({ stack }) => reports(stack, job)).map(({ schedule }) => schedule);
+      return judge(job, cluster.to, schedules, options.defaultMilliCores);
+    });
 }
 
 function judge(job: Job, now: number, schedules: readonly Schedule[], defaultMilliCores?: number): JobTruth {

@@ -285,7 +285,7 @@ describe("what bad input gets", () => {
   test("an unknown namespace: namespace_unknown, with those that are known, and nothing published", async () => {
     const { result, world } = await count([ended("2025-02-10T12:00")], tenant("gird"));
     expect(new Set(Object.values(outcomes(result)))).toEqual(new Set(["namespace_unknown"]));
-    expect(message(unitIn(result, "2025-02"))).toContain("known are: grid, second.");
+    expect(message(unitIn(result, "2025-02"))).toContain("known are: grid, kube-system, monitoring, second.");
     expect(world.table.rows).toEqual([]);
   });
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { STACK, makeJob, openMetrics, Random, samples, simulate } from "../../simulator/index.ts";
-import type { Cluster, Job, Series } from "../../simulator/index.ts";
+import { isService, STACK, makeJob, openMetrics, Random, samples, simulate } from "../../simulator/index.ts";
+import type { Cluster, Job, Series, Stack } from "../../simulator/index.ts";
 import type { JobPlan } from "../../simulator/make-job.ts";
 
 const START = 1_735_689_600; // 2025-01-01T00:00:00Z
@@ -12,7 +12,9 @@ function cluster(jobs: readonly Job[], more: Partial<Cluster> = {}): Cluster {
 
 function find(series: readonly Series[], name: string, labels: Record<string, string> = {}): Series[] {
   const matching = Object.entries(labels);
-  return series.filter((one) => one.name === name && matching.every(([key, value]) => one.labels[key] === value));
+  return series.filter(
+    (one) => one.name === name && !isService(one.labels) && matching.every(([key, value]) => one.labels[key] === value),
+  );
 }
 
 const all = (series: readonly Series[]): (readonly [number, number])[] => series.flatMap((one) => [...samples(one)]);
@@ -153,6 +155,52 @@ describe("kube-state-metrics", () => {
   test("forgets a pod when its object is deleted", () => {
     const series = simulate(cluster([job({ start: START + 200, end: START + 900, deleted: START + 1500 })]));
     expect(Math.max(...times(find(series, "kube_pod_completion_time")))).toBe(START + 1447);
+  });
+});
+
+describe("pods of the cluster itself", () => {
+  const instances = [
+    { instance: "10.0.0.5:8080", from: 0 },
+    { instance: "10.0.0.9:8080", from: START + 3000 },
+  ];
+  const ofServices = (stack: Partial<Stack> = {}): Series[] =>
+    simulate(cluster([job({ start: START + 200, end: null })], { stacks: [{ ...STACK, instances, ...stack }] })).filter(
+      ({ labels }) => isService(labels),
+    );
+  const named = (name: string, series: readonly Series[]): Series[] => series.filter((one) => one.name === name);
+
+  test("kube-state-metrics reports its own pod, another one after a redeploy, at every scrape", () => {
+    const infos = named("kube_pod_info", ofServices()).filter(({ labels }) => labels["pod_ip"] !== undefined);
+    const own = infos.filter(({ labels }) => labels["instance"] === `${labels["pod_ip"]}:8080`);
+    expect(own.map(({ labels }) => labels)).toEqual(
+      ["10.0.0.5", "10.0.0.9"].map((address) =>
+        expect.objectContaining({
+          namespace: "monitoring",
+          pod: expect.stringMatching(/^kube-state-metrics-\w+-\w+$/),
+          pod_ip: address,
+        }),
+      ),
+    );
+    expect(new Set(own.map(({ labels }) => labels["uid"])).size).toBe(2);
+    expect(times(own)).toEqual(Array.from({ length: 120 }, (_, index) => START + 7 + 60 * index));
+  });
+
+  test("they run, and one of kube-system requests CPU", () => {
+    const running = named("kube_pod_status_phase", ofServices()).filter(({ labels }) => labels["phase"] === "Running");
+    const system = running.filter(({ labels }) => labels["namespace"] === "kube-system");
+    expect(values(system)).toEqual([1]);
+    expect(times(system)).toHaveLength(7200 / 300);
+    const requests = named("kube_pod_container_resource_requests", ofServices());
+    expect(requests.map(({ labels }) => labels["namespace"])).toContain("kube-system");
+    expect(values(requests)).toEqual([0.1]);
+  });
+
+  test("are not seen by a kube-state-metrics that may list other namespaces only", () => {
+    const sees = ["grid"];
+    expect(ofServices({ sees })).toEqual([]);
+    const all = simulate(cluster([job({ start: START + 200, end: null })], { stacks: [{ ...STACK, sees }] }));
+    expect(find(all, "kube_pod_start_time")).toHaveLength(1);
+    expect(find(all, "up")).toHaveLength(1);
   });
 });
 

@@ -1,0 +1,122 @@
+import type { Cluster } from "../cluster.ts";
+import type { Series } from "../series.ts";
+import { simulate } from "../simulate.ts";
+import { ALL_DAYS, at, batch, jobsOn, pod } from "./batch.ts";
+import { during } from "./held.ts";
+import { JAN, plain, publishes, refuses } from "./situation.ts";
+import type { Published, Right, Run, Situation } from "./situation.ts";
+
+/** Three jobs a day. */
+const MONTH = batch(jobsOn(ALL_DAYS, { perDay: 3 }));
+/** A replica that scraped nothing from the 10th to the 15th. */
+const lacking = (shown: readonly Series[]): readonly Series[] => [
+  ...during(shown, { to: at(10) }),
+  ...during(shown, { from: at(16) }),
+];
+const disagree = refuses(["answers_disagree"], { exit: 4, says: [/answers|replica/i] });
+
+const replicas: readonly Situation[] = [
+  {
+    name: "two replicas with other data, the whole one asked first",
+    after: "rule: Mixed answers (a load balancer before two Prometheus)",
+    cluster: MONTH,
+    whole: true,
+    replica: lacking,
+    runs: [{ right: disagree, or: [publishes(plain(93)), refuses(["monitoring_not_seen"])] }],
+  },
+  {
+    name: "two replicas with other data, the lacking one asked first",
+    after: "rule: Mixed answers (a load balancer before two Prometheus)",
+    cluster: MONTH,
+    whole: true,
+    held: lacking,
+    replica: (shown) => shown,
+    runs: [{ right: disagree, or: [publishes(plain(93)), refuses(["monitoring_not_seen"])] }],
+  },
+  {
+    name: "two replicas with the same data",
+    after: "rule: Mixed answers",
+    cluster: MONTH,
+    whole: true,
+    replica: (shown) => shown,
+    runs: [{ right: publishes(plain(93), { silent: [/not seen/] }) }],
+  },
+];
+
+/** Two clusters behind one address, told apart by a label. */
+const REGIONS = ["a", "b"] as const;
+const clusterOf = (region: string): Cluster =>
+  batch(ALL_DAYS.map((day) => pod(at(day, 8), at(day, 10), { pod: `job-${day}-${region}` })));
+const BOTH = batch(REGIONS.flatMap((region) => clusterOf(region).jobs));
+const inRegions = (): readonly Series[] =>
+  REGIONS.flatMap((region) =>
+    simulate(clusterOf(region)).map((one) => ({ ...one, labels: { ...one.labels, region } })),
+  );
+const overlap: Right = {
+  exit: 2,
+  codes: ["tenants_overlap"],
+  published: { [JAN]: "nothing" },
+  // An example of what both would count.
+  says: [/[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}/],
+};
+
+const tenants = (
+  name: string,
+  list: NonNullable<Situation["tenants"]>,
+  right: Right | Published,
+  more: Partial<Run> = {},
+): Situation => ({
+  name,
+  after: "rule: A uid counts once",
+  cluster: BOTH,
+  whole: "jobs" in right,
+  held: inRegions,
+  tenants: list,
+  runs: [{ right: "jobs" in right ? publishes(right) : right, ...more }],
+});
+
+const CLUSTER = `cluster="@CLUSTER@"`;
+const of = (name: string, more: Readonly<Record<string, string>>): Readonly<Record<string, string>> => ({
+  name,
+  NAMESPACE: "batch",
+  ...more,
+});
+
+const uids: readonly Situation[] = [
+  tenants(
+    "two tenants of one namespace whose matchers overlap",
+    [
+      of("one", { PROMETHEUS_LABELS: `${CLUSTER},region="a"` }),
+      of("all", { PROMETHEUS_LABELS: `${CLUSTER},region=~"a|b"` }),
+    ],
+    overlap,
+  ),
+  tenants(
+    "two tenants of one namespace, one with a matcher and one without",
+    [of("one", { PROMETHEUS_LABELS: `${CLUSTER},region="b"` }), of("all", { PROMETHEUS_LABELS: CLUSTER })],
+    overlap,
+  ),
+  tenants(
+    "two tenants of one namespace at two addresses of one server",
+    [
+      of("one", { PROMETHEUS_LABELS: CLUSTER }),
+      of("other", { PROMETHEUS_LABELS: CLUSTER, PROMETHEUS_SERVER: "@LOCALHOST@" }),
+    ],
+    overlap,
+  ),
+  tenants(
+    "two tenants of one namespace whose matchers exclude each other",
+    [of("a", { PROMETHEUS_LABELS: `${CLUSTER},region="a"` }), of("b", { PROMETHEUS_LABELS: `${CLUSTER},region="b"` })],
+    plain(62),
+  ),
+  tenants(
+    "two tenants of one namespace whose matchers exclude each other by a pattern",
+    [
+      of("a", { PROMETHEUS_LABELS: `${CLUSTER},region="a"` }),
+      of("rest", { PROMETHEUS_LABELS: `${CLUSTER},region!="a"` }),
+    ],
+    plain(62),
+  ),
+];
+
+export const BEHIND_ONE_ADDRESS: readonly Situation[] = [...replicas, ...uids];
