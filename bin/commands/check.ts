@@ -92,9 +92,17 @@ function monthFindings({ months }: RunSummary, tenant: string): readonly Judged[
     const figures = `${own.jobs} jobs, ${own.coreHours.toFixed(1)} core hours`;
     const judged: Judged =
       unit?.error == null
-        ? { question, verdict: "ok", answer: `${unit?.status === "unchanged" ? "it is, unchanged" : "yes"}: ${figures}` }
+        ? {
+            question,
+            verdict: "ok",
+            answer: `${unit?.status === "unchanged" ? "it is, unchanged" : "yes"}: ${figures}`,
+          }
         : { question, verdict: "BAD", answer: `no: ${unit.error.code}: ${unit.error.message}` };
-    const warnings = own.warnings.map((answer): Judged => ({ question: `Is ${month} whole?`, verdict: "WARN", answer }));
+    const warnings = own.warnings.map((answer): Judged => ({
+      question: `Is ${month} whole?`,
+      verdict: "WARN",
+      answer,
+    }));
     return [judged, ...warnings, ...withoutRequest(month, own)];
   });
 }

@@ -63,7 +63,9 @@ type Copies<T> = Map<string, { readonly value: T; readonly at: number }[]>;
  * The value of the copy with the newest sample, of copies that are equally new the greatest (accounting-rules: Copies).
  * Copies that are scraped in turn are equally new.
  */
-function newest<T extends string | number>(copies: readonly { readonly value: T; readonly at: number }[]): T | undefined {
+function newest<T extends string | number>(
+  copies: readonly { readonly value: T; readonly at: number }[],
+): T | undefined {
   const latest = copies.reduce((most, { at }) => Math.max(most, at), -Infinity);
   return copies
     .filter(({ at }) => at >= latest - CELL)
@@ -197,7 +199,10 @@ async function totals(
   };
   await ask(monitoring, REQUESTS[of].copies, window, take, tiling, wanted);
   for (const [place, copies] of byPod)
-    sums.set(place, [...copies.values()].reduce((sum, held) => sum + (newest(held) ?? 0), 0));
+    sums.set(
+      place,
+      [...copies.values()].reduce((sum, held) => sum + (newest(held) ?? 0), 0),
+    );
   return sums;
 }
 

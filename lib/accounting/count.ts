@@ -81,8 +81,7 @@ export async function countTenant(
       await ports.ledger.markRecounted(plan.period.month, options.now);
   }
   const done: CountedMonth[] = [];
-  for (const month of open)
-    done.push(countedMonth(tenant, month, options, watched.sighting, before(month.plan, done)));
+  for (const month of open) done.push(countedMonth(tenant, month, options, watched.sighting, before(month.plan, done)));
   const { asked, interrupted, warning } = counted;
   const warned = done.map((month) => withWarning(month, warning));
   // What is interrupted goes on later, and nothing of it is published until then.
@@ -139,7 +138,8 @@ async function watch(
   const window = watchWindow(needed, tenant.settle, now, WATCH_DAYS);
   if (window === undefined) return { sighting: NOT_SEEN, window };
   const sighting = await monitoring.seen(window);
-  if (observe(needed.slice(-1), sighting, window, tenant.settle, now)[0]?.settled !== false) return { sighting, window };
+  if (observe(needed.slice(-1), sighting, window, tenant.settle, now)[0]?.settled !== false)
+    return { sighting, window };
   const whole = watchWindow(needed, tenant.settle, now, Number.MAX_SAFE_INTEGER) ?? window;
   return whole.to > window.to ? { sighting: await monitoring.seen(whole), window: whole } : { sighting, window };
 }

@@ -92,7 +92,9 @@ export function countedMonth(
     .filter((usage) => options.jobsWanted(period.month, usage.day))
     .filter((usage) => jobsOf(usage) > (jobs.get(usage.day)?.length ?? 0))
     .map(({ day }) => day);
-  const faults = new Map([...fresh].flatMap(([day, { fault }]) => (fault === undefined ? [] : [[day, fault] as const])));
+  const faults = new Map(
+    [...fresh].flatMap(([day, { fault }]) => (fault === undefined ? [] : [[day, fault] as const])),
+  );
   const doubt = monthDoubt(tenant, period, days, settled.size, before);
   const fault = (): GridmeterError | undefined =>
     notSeen(tenant, period, unseen, noSign) ??
@@ -101,21 +103,29 @@ export function countedMonth(
     doubt.error;
   const error = month.error ?? (empty || options.allowIncomplete ? undefined : fault());
   const warnings = [
-    ...gapWarning(tenant, period, days),
+    ...gapWarning(tenant, month, days, options.allowIncomplete ? unseen : []),
     ...upOnlyWarning(tenant, period, sighting.upOnly),
     ...dayWarnings(tenant, month),
     ...(doubt.warning === undefined ? [] : [doubt.warning]),
-    ...(options.allowIncomplete ? leftOutWarnings(tenant, unseen, lost, [...faults.keys()], doubt.error) : []),
+    ...(options.allowIncomplete ? leftOutWarnings(tenant, lost, [...faults.keys()], doubt.error) : []),
   ];
   return { tenant, period, days, settled, jobs, warnings, empty, ...(error === undefined ? {} : { error }) };
 }
 
-/** One line a month, also of gaps that go on over midnight. */
-function gapWarning(tenant: Tenant, period: Period, days: readonly DayUsage[]): readonly string[] {
-  const gaps = joined(days.flatMap((day) => day.gaps));
+/** One line a month, also of gaps that go on over midnight, and of whole days that --allow-incomplete leaves out. */
+function gapWarning(
+  tenant: Tenant,
+  { plan, observed }: OpenMonth,
+  days: readonly DayUsage[],
+  unseen: readonly string[],
+): readonly string[] {
+  const counted = new Set(days.map(({ day }) => day));
+  const others = plan.days.filter((day) => !counted.has(day)).flatMap((day) => observed.get(day)?.gaps ?? []);
+  const gaps = joined([...days.flatMap((day) => day.gaps), ...others]);
   if (gaps.length === 0) return [];
+  const whole = unseen.length === 0 ? "" : `, published without ${unseen.length} whole days`;
   return [
-    `${tenant.name}: monitoring was not seen in ${period.month} from ${showStretches(gaps)}; jobs that were deleted meanwhile are missing.`,
+    `${tenant.name}: monitoring was not seen in ${plan.period.month} from ${showStretches(gaps)}${whole}; jobs that were deleted meanwhile are missing.`,
   ];
 }
 
@@ -134,7 +144,9 @@ function upOnlyWarning(tenant: Tenant, period: Period, upOnly: Sighting["upOnly"
 
 /** What is known of days beyond their figures. */
 function dayWarnings(tenant: Tenant, { plan, fresh }: OpenMonth): readonly string[] {
-  const older = plan.days.filter((day) => plan.older.has(day) && (fresh.get(day)?.usage ?? plan.known.get(day)) === plan.known.get(day));
+  const older = plan.days.filter(
+    (day) => plan.older.has(day) && (fresh.get(day)?.usage ?? plan.known.get(day)) === plan.known.get(day),
+  );
   const unproven = [...fresh].filter(([, day]) => day.unproven === true).map(([day]) => day);
   const few = [...fresh].reduce((sum, [, day]) => sum + (day.few ?? 0), 0);
   return [
@@ -160,20 +172,20 @@ function dayWarnings(tenant: Tenant, { plan, fresh }: OpenMonth): readonly strin
 /** What is missing in a month that --allow-incomplete publishes. */
 function leftOutWarnings(
   tenant: Tenant,
-  unseen: readonly string[],
   lost: readonly string[],
   faulty: readonly string[],
   doubt: GridmeterError | undefined,
 ): readonly string[] {
   return [
-    ...(unseen.length === 0 ? [] : [`${tenant.name}: published without days that were not seen: ${showDays(unseen)}.`]),
     ...(faulty.length === 0
       ? []
       : [`${tenant.name}: published without pods of which a fact is missing, on ${showDays(faulty)}.`]),
     ...(lost.length === 0
       ? []
       : [`${tenant.name}: published without single jobs that are lost, of ${showDays(lost)}.`]),
-    ...(doubt === undefined ? [] : [`${doubt.message.replace(/ The month was not published.*$/, "")} It was published all the same.`]),
+    ...(doubt === undefined
+      ? []
+      : [`${doubt.message.replace(/ The month was not published.*$/, "")} It was published all the same.`]),
   ];
 }
 

@@ -166,8 +166,7 @@ async function askPhases(monitoring: Monitoring, asked: Window, known: Columns, 
     known,
     (place) => succeeded.get(place) === undefined && failed.get(place) === undefined && isKnown(place),
   );
-  if (silent.length > 0)
-    await askColumn(monitoring, "runningUntil", asked, uids, tiling, runningUntil, named(silent));
+  if (silent.length > 0) await askColumn(monitoring, "runningUntil", asked, uids, tiling, runningUntil, named(silent));
 
   function isKnown(place: number): boolean {
     return succeeded.get(place) !== undefined || ends.get(place) !== undefined || starts.get(place) !== undefined;

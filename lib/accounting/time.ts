@@ -74,7 +74,8 @@ export function showDays(days: readonly string[]): string {
 export function showStretches(stretches: readonly { readonly from: number; readonly to: number }[]): string {
   return listed(
     stretches.map(({ from, to }) => {
-      const length = to - from >= 2 * DAY ? `${Math.round((to - from) / DAY)} days` : `${Math.round((to - from) / 360) / 10} h`;
+      const length =
+        to - from >= 2 * DAY ? `${Math.round((to - from) / DAY)} days` : `${Math.round((to - from) / 360) / 10} h`;
       return `${utc(from).toFormat("yyyy-MM-dd HH:mm")} to ${utc(to).toFormat("yyyy-MM-dd HH:mm")} UTC (${length})`;
     }),
   );

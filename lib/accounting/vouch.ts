@@ -63,9 +63,20 @@ export async function vouch(
     { fact: "ends", lacks: "end" },
     { fact: "phases", lacks: "phase" },
   ] as const) {
-    for (const day of await missingOf(fact, lacking.filter((pod) => pod.lacks === lacks), days, present)) blame(fact, day);
+    for (const day of await missingOf(
+      fact,
+      lacking.filter((pod) => pod.lacks === lacks),
+      days,
+      present,
+    ))
+      blame(fact, day);
   }
-  const starts = await missingWhere(days, tallies, "withStart", async (day) => !(await present("starts")).has(startOf(day)));
+  const starts = await missingWhere(
+    days,
+    tallies,
+    "withStart",
+    async (day) => !(await present("starts")).has(startOf(day)),
+  );
   starts.forEach((day) => blame("starts", day));
   const requests = options.withoutDefaultCores
     ? await missingRequests(monitoring, days, tallies, present, options.until)
@@ -178,11 +189,20 @@ function mixed(
   for (const [day, pods] of byDay) {
     const [example] = pods;
     if (example === undefined || !days.includes(day) || missing.has(day)) continue;
-    const beside = neighbours(day).map((other) => missing.get(other)).find((fault) => fault?.kind === "metric_missing");
+    const beside = neighbours(day)
+      .map((other) => missing.get(other))
+      .find((fault) => fault?.kind === "metric_missing");
     const of = pods.length + (tallies.get(day)?.finished ?? 0);
     if (beside !== undefined) disagreeing.set(day, beside);
     else if (pods.length < MIXED.pods || pods.length < of * MIXED.share) few.set(day, pods.length);
-    else disagreeing.set(day, { kind: "answers_disagree", lacks: example.lacks, pods: pods.length, of, example: example.uid });
+    else
+      disagreeing.set(day, {
+        kind: "answers_disagree",
+        lacks: example.lacks,
+        pods: pods.length,
+        of,
+        example: example.uid,
+      });
   }
   return { disagreeing, few };
 }

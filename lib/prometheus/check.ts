@@ -58,9 +58,7 @@ export async function checkPrometheus(
       "Let kube-state-metrics 2 export it and jobs request CPU, or set DEFAULT_CORES.",
     ),
     ...(needsCpu || isIndividual(tenant)
-      ? [
-          asked("Does cAdvisor report CPU use of the namespace?", () => cpuUse(client, selection, pods, needsCpu)),
-        ]
+      ? [asked("Does cAdvisor report CPU use of the namespace?", () => cpuUse(client, selection, pods, needsCpu))]
       : []),
     ...(selection.voLabel === undefined ? [] : [asked("Does the VO label exist?", () => vo(client, selection, pods))]),
   ]);

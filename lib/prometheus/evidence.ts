@@ -210,4 +210,3 @@ function spansOf(cells: readonly number[], points: number): readonly Window[] {
   }
   return spans;
 }
-

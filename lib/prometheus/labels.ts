@@ -100,7 +100,12 @@ export function containerSelectors(
   return [
     selector(metric, [...common, ...containers(renamed)]),
     // Here `container` may be the target's own; the id says whether it is a container or a whole pod.
-    selector(metric, [...common, `${renamed}=""`, ...containers("container"), `id=~".+pod[0-9a-f][0-9a-f_-]+(?:[.]slice)?[/:][^/]+"`]),
+    selector(metric, [
+      ...common,
+      `${renamed}=""`,
+      ...containers("container"),
+      `id=~".+pod[0-9a-f][0-9a-f_-]+(?:[.]slice)?[/:][^/]+"`,
+    ]),
   ];
 }
 

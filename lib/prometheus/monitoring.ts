@@ -9,15 +9,7 @@ import { inParts } from "./in-parts.ts";
 import { labelValue, renamedPrefix, spellings } from "./labels.ts";
 import type { Spelling } from "./labels.ts";
 import { findNamespaces } from "./namespaces.ts";
-import {
-  copyQueries,
-  dailyQuery,
-  factQuery,
-  presenceQueries,
-  sampleQuery,
-  splitLabelQuery,
-
-} from "./queries.ts";
+import { copyQueries, dailyQuery, factQuery, presenceQueries, sampleQuery, splitLabelQuery } from "./queries.ts";
 import { checkedUid, rowReader } from "./rows.ts";
 import type { RowReader } from "./rows.ts";
 import { narrowedTo, uidLabels } from "./uid-parts.ts";
@@ -112,8 +104,7 @@ async function handOver(
   };
   if (reader.label === undefined)
     await client.gather(query, at, nothing, (_into, sample) => add(reader.ofSample(sample)));
-  else
-    await client.gatherBy(reader.label, query, at, nothing, (_into, text, value) => add(reader.ofText(text, value)));
+  else await client.gatherBy(reader.label, query, at, nothing, (_into, text, value) => add(reader.ofText(text, value)));
 }
 
 /** A range query has a point at the end of each day on which a pod was seen. */
@@ -209,4 +200,3 @@ async function findSample(
   uids.delete("");
   return [...uids];
 }
-

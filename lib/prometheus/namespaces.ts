@@ -69,9 +69,7 @@ async function findPrefixes(client: Client, selection: Selection, window: Window
   const seconds = window.to - window.from;
   const some = `topk(${LOOKED_AT}, last_over_time(${selector("kube_pod_start_time", selection.matchers)}[${seconds}s]))`;
   const looked = (await client.instant(some, window.to)).flatMap((sample) => Object.keys(sample.labels));
-  const candidates = [...new Set(looked)].filter(
-    (name) => name.endsWith(plain) && name !== plain && name !== renamed,
-  );
+  const candidates = [...new Set(looked)].filter((name) => name.endsWith(plain) && name !== plain && name !== renamed);
   const prefixes: string[] = [];
   for (const label of candidates) {
     const pods = selector("kube_pod_start_time", [`${label}=${quote(selection.namespace)}`, ...selection.matchers]);

@@ -47,7 +47,8 @@ export function factQuery(
     case "failed":
       return greatest("kube_pod_status_phase", [`phase="Failed"`]);
     case "runningUntil": {
-      const held = (series: string): string => `(timestamp(${series}) and (${series} == 1))[${seconds}s:${PHASE_STEP}s]`;
+      const held = (series: string): string =>
+        `(timestamp(${series}) and (${series} == 1))[${seconds}s:${PHASE_STEP}s]`;
       const phases = podSelectors("kube_pod_status_phase", selection, spelling, uidPattern(only), [
         `phase!~"Succeeded|Failed"`,
       ]);
@@ -142,10 +143,7 @@ export function dailyQuery(selection: Selection, spelling: Spelling, only: Only 
 export function presenceQueries(of: Presence, matchers: readonly string[], prefix: string): readonly string[] {
   const daily = (metric: string, more: readonly string[]): string =>
     `group(${overTime("last_over_time", [selector(metric, [...more, ...matchers])], DAY)})`;
-  const inKubeSystem = [
-    [`namespace="kube-system"`, `${prefix}namespace=""`],
-    [`${prefix}namespace="kube-system"`],
-  ];
+  const inKubeSystem = [[`namespace="kube-system"`, `${prefix}namespace=""`], [`${prefix}namespace="kube-system"`]];
   switch (of) {
     case "ends":
       return [daily("kube_pod_completion_time", [])];

@@ -86,10 +86,7 @@ function stretchesAway(target: Target, targets: readonly Target[], window: Windo
       .filter(({ from, to }) => to - from >= GAP)
       .filter((run) => cellsOf(run).some((cell) => others.some(({ up }) => up.get(cell) === true)))
       .map((run) => ({ ...run, how }));
-  return [
-    ...away("down", (cell) => target.up.get(cell) === false),
-    ...away("gone", (cell) => !target.up.has(cell)),
-  ];
+  return [...away("down", (cell) => target.up.get(cell) === false), ...away("gone", (cell) => !target.up.has(cell))];
 }
 
 type Pod = { readonly namespace: string; readonly uid: string };
@@ -138,7 +135,8 @@ async function podsOf(
   const prefix = renamedPrefix(selection);
   const own = [...matchersOf(target), ...selection.matchers];
   const running = `last_over_time(${selector("kube_pod_status_phase", [`phase="Running"`, ...own])}[${seconds}s])`;
-  const series = which === "running" ? `${running} == 1` : `last_over_time(${selector("kube_pod_status_phase", own)}[${seconds}s])`;
+  const series =
+    which === "running" ? `${running} == 1` : `last_over_time(${selector("kube_pod_status_phase", own)}[${seconds}s])`;
   const query = `group by (namespace,${prefix}namespace,uid,${prefix}uid) (${series})`;
   return (await client.instant(query, at)).map(({ labels }) => ({
     namespace: labelValue(labels, "namespace", { prefix }),
