@@ -30,8 +30,12 @@ export type TenantMonthSummary = {
   readonly error: ErrorSummary | null;
 };
 
-export type UnitSummary = Omit<UnitOutcome, "unit" | "error"> &
-  UnitOutcome["unit"] & { readonly error: ErrorSummary | null };
+export type UnitSummary = Omit<UnitOutcome, "unit" | "error" | "status"> &
+  UnitOutcome["unit"] & {
+    /** `would_publish`: of a dry run, in which nothing is `published` */
+    readonly status: UnitOutcome["status"] | "would_publish";
+    readonly error: ErrorSummary | null;
+  };
 
 /** The whole result of a run as plain data: what `--json` prints. */
 export type RunSummary = {
@@ -79,12 +83,17 @@ function tenantMonth(month: CountedMonth, notFinished: ReadonlyMap<string, numbe
   };
 }
 
-function unitSummary({ unit, error, ...rest }: UnitOutcome): UnitSummary {
-  return { ...unit, ...rest, error: error === undefined ? null : errorSummary(error) };
+function unitSummary({ unit, error, status, ...rest }: UnitOutcome, dryRun: boolean): UnitSummary {
+  return {
+    ...unit,
+    ...rest,
+    status: dryRun && status === "published" ? "would_publish" : status,
+    error: error === undefined ? null : errorSummary(error),
+  };
 }
 
 /** A run's result as plain data. */
-export function summarise(result: RunResult): RunSummary {
+export function summarise(result: RunResult, dryRun = false): RunSummary {
   const open = new Map(result.tenants.map(({ tenant, count }) => [tenant.name, count.notFinished]));
   return {
     now: result.now,
@@ -93,7 +102,7 @@ export function summarise(result: RunResult): RunSummary {
       from: period.from,
       to: period.to,
       tenants: counted.map((month) => tenantMonth(month, open.get(month.tenant.name) ?? new Map())),
-      units: units.map(unitSummary),
+      units: units.map((unit) => unitSummary(unit, dryRun)),
     })),
     noEnd: Object.fromEntries(result.tenants.map(({ tenant, count }) => [tenant.name, count.noEnd.size])),
     asked: {
