@@ -48,8 +48,9 @@ const FILES = [
 
 /**
  * Reads env file (`${NAME}` in it is expanded, see `readEnvFile`), environment and tenants file. A variable of the environment
- * wins over the env file, as in KAPEL; the command line wins over both. Relative paths of files to read start where they are written: beside the env file or the tenants file, or,
- * from the environment, in `directory`. The paths in the result are absolute; `output` and `ledger` are as written.
+ * wins over the env file, as in KAPEL; the command line wins over both. Relative paths of files to read start where they are
+ * written: beside the env file or the tenants file, or, from the environment, in `directory`. The paths in the result are
+ * absolute; `output` and `ledger` are as written.
  * @throws GridmeterError `config_invalid` (or `period_invalid`), also for files that cannot be read and certificates that are no good; `usage` for --start or --end
  * outside gap mode
  */
