@@ -29,8 +29,12 @@ export type TenantMonthSummary = {
   readonly error: ErrorSummary | null;
 };
 
-export type UnitSummary = Omit<UnitOutcome, "unit" | "error"> &
-  UnitOutcome["unit"] & { readonly error: ErrorSummary | null };
+export type UnitSummary = Omit<UnitOutcome, "unit" | "error" | "status"> &
+  UnitOutcome["unit"] & {
+    /** `would_publish`: of a dry run, in which nothing is `published` */
+    readonly status: UnitOutcome["status"] | "would_publish";
+    readonly error: ErrorSummary | null;
+  };
 
 /** The whole result of a run as plain data: what `--json` prints. */
 export type RunSummary = {
@@ -73,12 +77,17 @@ function tenantMonth(month: CountedMonth): TenantMonthSummary {
   };
 }
 
-function unitSummary({ unit, error, ...rest }: UnitOutcome): UnitSummary {
-  return { ...unit, ...rest, error: error === undefined ? null : errorSummary(error) };
+function unitSummary({ unit, error, status, ...rest }: UnitOutcome, dryRun: boolean): UnitSummary {
+  return {
+    ...unit,
+    ...rest,
+    status: dryRun && status === "published" ? "would_publish" : status,
+    error: error === undefined ? null : errorSummary(error),
+  };
 }
 
 /** A run's result as plain data. */
-export function summarise(result: RunResult): RunSummary {
+export function summarise(result: RunResult, dryRun = false): RunSummary {
   return {
     now: result.now,
     months: result.months.map(({ period, counted, units }) => ({
@@ -86,7 +95,7 @@ export function summarise(result: RunResult): RunSummary {
       from: period.from,
       to: period.to,
       tenants: counted.map(tenantMonth),
-      units: units.map(unitSummary),
+      units: units.map((unit) => unitSummary(unit, dryRun)),
     })),
     asked: {
       days: result.tenants.reduce((sum, { count }) => sum + count.asked.days, 0),
