@@ -1,12 +1,12 @@
 import { ownText } from "../accounting/columns.ts";
-import type { Fact, Monitoring, Only, Row, Window } from "../accounting/ports.ts";
+import type { Monitoring, Only, Row, Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
 import { chunks } from "../chunks.ts";
 import type { Client } from "./connection.ts";
-import { evidenceOf, evidenceQuery, findSeen } from "./evidence.ts";
-import { findNamespaces, glanceQuery, namespacesQuery } from "./namespaces.ts";
+import { findSeen } from "./evidence.ts";
+import { findNamespaces } from "./namespaces.ts";
 import { oneOf, uidPattern } from "./labels.ts";
-import { factQuery, failedQuery, voLabelQuery } from "./queries.ts";
+import { factQuery, failedQuery } from "./queries.ts";
 import { rowReader } from "./rows.ts";
 import type { RowReader } from "./rows.ts";
 import { findVoLabel } from "./vo-label.ts";
@@ -90,34 +90,4 @@ async function takeFailed(
     const query = failedQuery(selection, window, uids);
     await gatherRows(client, reader, query, window.to, nothing, (_into, row) => take(row));
   }
-}
-
-const FACTS: readonly Fact[] = [
-  "end",
-  "name",
-  "start",
-  "finished",
-  "cores",
-  "unscheduledCores",
-  "vo",
-  "cpu",
-  "memoryRequest",
-  "unscheduledMemoryRequest",
-  "memoryUsed",
-];
-
-/** The PromQL texts that a run may send about one tenant and window, each with what it asks for (for `gridmeter plan`). */
-export function queriesFor(
-  selection: Selection,
-  window: Window,
-): readonly { readonly asks: string; readonly query: string }[] {
-  const facts = FACTS.filter((fact) => fact !== "vo" || selection.voLabel !== undefined);
-  return [
-    ...evidenceOf(selection).map((evidence) => ({ asks: "seen", query: evidenceQuery(evidence) })),
-    { asks: "namespaces", query: namespacesQuery(selection, window) },
-    { asks: "namespaces", query: glanceQuery(selection) },
-    ...(selection.voLabel === undefined ? [] : [{ asks: "voLabelSeen", query: voLabelQuery(selection, window) }]),
-    ...facts.map((fact) => ({ asks: fact, query: factQuery(fact, selection, window) })),
-    { asks: "finished", query: failedQuery(selection, window, undefined) },
-  ];
 }
