@@ -69,8 +69,7 @@ describe("every query is PromQL", () => {
           for (const fact of FACTS) expect(faults(factQuery(fact, selection, window, only))).toEqual([]);
         }
         for (const monitoring of [{}, { monitoringSelector: 'up{job="ksm"}' }]) {
-          for (const { query } of everyQuery({ ...selection, ...monitoring }))
-            expect(faults(query)).toEqual([]);
+          for (const { query } of everyQuery({ ...selection, ...monitoring })) expect(faults(query)).toEqual([]);
         }
       }
     }
