@@ -10,6 +10,7 @@ export const WRITTEN = [
   "docs/architecture.md",
   "docs/accounting-semantics.md",
   "docs/operations.md",
+  "docs/ssmsend-host.md",
 ];
 
 export const read = (path: string): string => readFileSync(join(ROOT, path), "utf8");
