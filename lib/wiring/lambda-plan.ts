@@ -31,7 +31,7 @@ export type Invocation = {
  * some may have been sent, and sending them again is harmless
  */
 export async function plan(event: unknown, { id, now, remaining }: Invocation, parts: Parts) {
-  const asked = parsePlanEvent(event);
+  const asked = parsePlanEvent(event, now);
   const time = stopBefore(remaining);
   const settings = withQueryLimit(await lambdaSettings(parts), time.querySeconds);
   const all = settings.tenants.map(({ tenant }) => tenant);
