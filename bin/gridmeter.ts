@@ -4,16 +4,18 @@ import { json, newProgram, run } from "./command-line.ts";
 import { several } from "./commands/options.ts";
 
 const envFile = () => new Option("-e, --env-file <file>", "read settings from this file; the environment wins over it");
-const ledger = () =>
+const ledger = (unset = "else ./gridmeter-data/ledger") =>
   new Option(
     "--ledger <place>",
-    "where days and state are kept: a directory, s3://BUCKET/PREFIX, or none: a one-off that remembers nothing (default: ./gridmeter-data/ledger)",
+    `where days and state are kept: a directory, s3://BUCKET/PREFIX, or none: a one-off that remembers nothing (default: LEDGER_PATH, ${unset})`,
   );
-const output = () =>
+const output = (unset = "else ./gridmeter-data/outgoing") =>
   new Option(
     "--output <place>",
-    "where messages go: dirq:DIR, dir:DIR, a path, which is a dirq, or s3://BUCKET/PREFIX, for gridmeter spool to take from there (default: OUTPUT_PATH, else ./gridmeter-data/outgoing)",
+    `where messages go: dirq:DIR, dir:DIR, a path, which is a dirq, or s3://BUCKET/PREFIX, for gridmeter spool to take from there (default: OUTPUT_PATH, ${unset})`,
   );
+/** By hand nobody is to write beside the working directory by mistake. */
+const NEEDED = "one of the two is needed";
 const queue = () =>
   new Option(
     "--queue <url>",
@@ -63,8 +65,16 @@ program
 
 program
   .command("check")
-  .description("ask Prometheus what should be known before the first run, and say what to do")
+  .description(
+    "ask Prometheus what should be known, count the months that account would publish, and say what to do; writes nothing",
+  )
   .addOption(envFile())
+  .addOption(mode())
+  .addOption(start())
+  .addOption(end())
+  .addOption(ledger())
+  .option("--allow-decrease", "judge as account --allow-decrease would")
+  .option("--allow-incomplete", "judge as account --allow-incomplete would")
   .addOption(json())
   .action((options) => run(async () => (await import("./commands/check.ts")).check(options), options.json));
 
@@ -74,9 +84,10 @@ program
     "check hand-written APEL messages and put each record into the queue once; their months are pinned until --unpin",
   )
   .argument("[file...]", "APEL messages, one header line a file")
-  .addOption(output())
+  .addOption(envFile())
+  .addOption(output(NEEDED))
   .addOption(queue())
-  .addOption(ledger())
+  .addOption(ledger(NEEDED))
   .option(
     "--unpin",
     "lift the pins of these files, or of the unit given with --site, --submit-host and --month; sends nothing",

@@ -23,14 +23,38 @@ export const ERRORS = {
   labels_exported: {
     exit: 2,
     retryable: false,
-    meaning: "Prometheus renamed the labels of kube-state-metrics to exported_*.",
+    meaning: "The pods' labels have a prefix other than exported_ that PROMETHEUS_LABEL_PREFIX does not name.",
   },
   vo_label_missing: {
     exit: 2,
     retryable: false,
     meaning: "The pod label that should split the namespace into VOs never appears in the data.",
   },
-  phase_missing: { exit: 4, retryable: false, meaning: "There are completions but no kube_pod_status_phase series." },
+  tenants_overlap: {
+    exit: 2,
+    retryable: false,
+    meaning: "Two tenants select the same pods, whose jobs would count twice.",
+  },
+  phase_missing: {
+    exit: 3,
+    retryable: false,
+    meaning: "Pods ended on days on which kube_pod_status_phase has no series of finished pods.",
+  },
+  metric_missing: {
+    exit: 3,
+    retryable: false,
+    meaning: "A metric of kube-state-metrics that every job needs has no series on days on which pods finished.",
+  },
+  answers_disagree: {
+    exit: 4,
+    retryable: true,
+    meaning: "Prometheus gives some facts of pods and not others: replicas with different data behind one address.",
+  },
+  all_left_out: {
+    exit: 3,
+    retryable: false,
+    meaning: "Pods succeeded in the month, but every finished pod was left out.",
+  },
   monitoring_not_seen: {
     exit: 3,
     retryable: false,
@@ -63,8 +87,16 @@ export const ERRORS = {
     meaning: "A tenant's jobs are still published under another site or submit host.",
   },
   prometheus_unreachable: { exit: 4, retryable: true, meaning: "No answer from Prometheus." },
-  prometheus_auth: { exit: 4, retryable: false, meaning: "Prometheus answered 401 or 403." },
-  prometheus_bad_query: { exit: 4, retryable: false, meaning: "Prometheus answered 400: it did not take the query." },
+  prometheus_auth: {
+    exit: 4,
+    retryable: false,
+    meaning: "Prometheus or a proxy before it answered 401, 407, or 403 to POST and GET.",
+  },
+  prometheus_bad_query: {
+    exit: 4,
+    retryable: false,
+    meaning: "Prometheus did not take the query: it answered 400, or the query is longer than it takes.",
+  },
   prometheus_too_large: {
     exit: 4,
     retryable: true,

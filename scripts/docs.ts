@@ -72,13 +72,22 @@ function configuration(): string {
 Settings are environment variables. Those of KAPEL keep their names and meanings, so its users change nothing.
 
 - \`-e FILE\` reads an env file (\`NAME=value\` lines). A variable that the environment already has wins over the file, as in
-  KAPEL; an option of the command line wins over both. Put a value that holds \`#\` or \`"\` in single quotes.
-- A variable that is empty counts as not set. Variables that are not in the table are ignored.
+  KAPEL; an option of the command line wins over both. The file is read as KAPEL's python-dotenv reads it: a \`#\` begins a
+  comment only after a blank, and quotes may stand around a whole value only.
+- In an env file \`\${NAME}\` and \`\${NAME:-default}\` are expanded, in quotes of either kind too: from the environment, else from
+  the lines above, else to the default. A name that is set nowhere gives an empty text and a warning. \`$NAME\` stays as it is.
+  Nothing is expanded in the environment or in a tenants file, and a site, VO or host that still holds \`\${...}\` is refused.
+- A variable that is empty counts as not set. A misspelt name in the env file is refused (\`NAMSPACE\`: did you mean
+  NAMESPACE?), unless a \`\${NAME}\` looks it up; in the environment, which holds other programs' names, it is warned of. Other
+  names that are not in the table are ignored; one warning lists those of the env file.
+- An env file sets the variables of the table only. What other parts read (\`AWS_...\`, \`S3_SSE\`, \`HTTPS_PROXY\`, \`TZ\`) belongs
+  in the environment.
 - Everything is checked before anything is asked or published, and everything that is wrong is listed at once, with exit
   code 2. Secrets are masked.
 - A relative path of a file to read (\`TENANTS_FILE\`, \`PROMETHEUS_TOKEN_FILE\`, \`PROMETHEUS_CA_FILE\`,
   \`PROMETHEUS_CLIENT_CERT_FILE\`, \`PROMETHEUS_CLIENT_KEY_FILE\`) starts beside the env file or tenants file that holds it, or in
-  the working directory if the environment holds it.
+  the working directory if the environment holds it. \`OUTPUT_PATH\` and \`LEDGER_PATH\` are used as written, so relative ones
+  start in the working directory wherever they are written; give cron absolute ones.
 - Booleans are written as in Python's environs: True, yes, y, on, 1 or False, no, n, off, 0, in any case of letters.
 - Prometheus durations are \`1800s\`, \`6h\`, \`1h30m\`; a bare number is seconds.
 
@@ -87,9 +96,9 @@ ${table(["Setting", "Meaning", "Default", "Unit", "Example", "In KAPEL"], [...AB
 ## Several tenants
 
 \`TENANTS_FILE\` names a YAML or JSON file. Each tenant has a \`name\` (letters, digits, \`.\`, \`_\`, \`-\`) and any setting of the
-table but those of the whole run (\`PUBLISHING_MODE\`, \`QUERY_START\`, \`QUERY_END\`, \`OUTPUT_PATH\`, \`TENANTS_FILE\`). What a
-tenant does not set, it takes from the environment, credentials for Prometheus included; an empty value puts a setting back
-to its default. Of \`SUMMARIZE_RECORDS\` and \`MESSAGE_FORMAT\`, of \`PROMETHEUS_AUTH_HEADER\`, \`PROMETHEUS_TOKEN_FILE\` and
+table but those of the whole run (\`PUBLISHING_MODE\`, \`QUERY_START\`, \`QUERY_END\`, \`OUTPUT_PATH\`, \`LEDGER_PATH\`,
+\`TENANTS_FILE\`); any other key is refused. What a tenant does not set, it takes from the environment, credentials for
+Prometheus included; an empty value puts a setting back to its default. Of \`SUMMARIZE_RECORDS\` and \`MESSAGE_FORMAT\`, of \`PROMETHEUS_AUTH_HEADER\`, \`PROMETHEUS_TOKEN_FILE\` and
 \`PROMETHEUS_SIGV4_REGION\`, and of \`PROMETHEUS_CLIENT_CERT_FILE\` and \`PROMETHEUS_CLIENT_KEY_FILE\`, a tenant that sets one
 does not inherit the others.
 

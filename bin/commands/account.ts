@@ -81,7 +81,7 @@ export async function account(options: AccountOptions): Promise<number> {
   for (const fault of faults) say(`${errorSummary(fault).code}: ${errorText(fault)}`);
   if (options.json === true) {
     const summary = {
-      ...summarise(result),
+      ...summarise(result, dryRun),
       dryRun,
       queue: outbox.place,
       delivery,
@@ -97,7 +97,7 @@ export async function account(options: AccountOptions): Promise<number> {
 }
 
 async function print(result: RunResult, dryRun: boolean): Promise<void> {
-  process.stdout.write(`${monthsTable(summarise(result))}\n`);
+  process.stdout.write(`${monthsTable(summarise(result, dryRun))}\n`);
   if (!dryRun) return;
   await writeOut(wouldBe(result));
 }

@@ -1,32 +1,130 @@
+import { exitCode, runAccounting, runErrors } from "../../lib/accounting/run.ts";
+import { errorSummary, summarise } from "../../lib/accounting/summary.ts";
+import type { RunSummary, TenantMonthSummary } from "../../lib/accounting/summary.ts";
+import type { LoadedSettings } from "../../lib/config/load.ts";
+import { GridmeterError } from "../../lib/errors.ts";
 import { checkPrometheus } from "../../lib/prometheus/check.ts";
-import { clientOf } from "../../lib/wiring/run-ports.ts";
-import { settingsOf } from "./account.ts";
+import type { Finding } from "../../lib/prometheus/check.ts";
+import { MemoryStore } from "../../lib/store/memory-store.ts";
+import { openLedger } from "../../lib/wiring/places.ts";
+import { clientOf, namespacesOf, runPorts } from "../../lib/wiring/run-ports.ts";
+import { boundHeap } from "../bounded-heap.ts";
+import { requestOf, settingsOf } from "./account.ts";
 import type { AccountOptions } from "./account.ts";
-import { nowInSeconds } from "./options.ts";
+import { nowInSeconds, say } from "./options.ts";
 
-/** `gridmeter check`: asks what an administrator should know before the first run. Exit code 4 if an answer is not good. */
+/** `BAD` keeps `gridmeter account` with the same options from exit code 0; `WARN` is worth a look. */
+type Judged = Omit<Finding, "ok"> & { readonly verdict: "ok" | "WARN" | "BAD" };
+type Checked = { readonly tenant: string; readonly findings: readonly Judged[] };
+
+/**
+ * `gridmeter check`: asks what an administrator should know of the monitoring, and counts the months that `account` would publish,
+ * without writing anything. Gives the exit code that `account` with the same options would end with.
+ */
 export async function check(options: AccountOptions): Promise<number> {
   const settings = settingsOf(options);
+  const now = nowInSeconds();
+  boundHeap();
+  const monitoring = await monitoringFindings(settings, now);
+  const { summary, error, code } = await counted(settings, options, now);
+  const tenants = monitoring.map(({ tenant, findings }): Checked => ({
+    tenant,
+    findings: [...findings, ...(summary === undefined ? [] : monthFindings(summary, tenant)), ...error],
+  }));
+  if (options.json === true) process.stdout.write(`${JSON.stringify({ tenants, exitCode: code })}\n`);
+  else process.stdout.write(tenants.map(text).join(""));
+  return code;
+}
+
+async function monitoringFindings(settings: LoadedSettings, now: number): Promise<readonly Checked[]> {
   const client = clientOf(settings);
-  const tenants: { tenant: string; findings: Awaited<ReturnType<typeof checkPrometheus>> }[] = [];
+  const checked: Checked[] = [];
   for (const { tenant } of settings.tenants) {
-    tenants.push({
+    const findings = await checkPrometheus(client(tenant), tenant, now, namespacesOf(settings));
+    checked.push({
       tenant: tenant.name,
-      findings: await checkPrometheus(client(tenant), tenant.selection, nowInSeconds()),
+      findings: findings.map(({ ok, ...finding }) => ({ ...finding, verdict: ok ? "ok" : "WARN" })),
     });
   }
-  const exitCode = tenants.every(({ findings }) => findings.every(({ ok }) => ok)) ? 0 : 4;
-  if (options.json === true) {
-    process.stdout.write(`${JSON.stringify({ tenants, exitCode })}\n`);
-    return exitCode;
+  return checked;
+}
+
+type Counted = {
+  readonly summary?: RunSummary;
+  /** why nothing could be counted at all */
+  readonly error: readonly Judged[];
+  readonly code: number;
+};
+
+/** What `account` would do, with the ledger as it is and nothing written. */
+async function counted(settings: LoadedSettings, options: AccountOptions, now: number): Promise<Counted> {
+  try {
+    const ledger = await openLedger(settings.ledger, true, process.env);
+    const result = await runAccounting(
+      settings.tenants.map(({ tenant }) => tenant),
+      { ...runPorts(settings, ledger.store), outbox: new MemoryStore() },
+      {
+        now,
+        request: requestOf(settings),
+        recount: false,
+        force: false,
+        allowDecrease: options.allowDecrease === true,
+        allowIncomplete: options.allowIncomplete === true,
+      },
+    );
+    return { summary: summarise(result), error: [], code: exitCode(runErrors(result)) };
+  } catch (thrown) {
+    if (!(thrown instanceof GridmeterError)) throw thrown;
+    const { code, message } = errorSummary(thrown);
+    say(`${code}: ${message}`);
+    const answer = `no: ${code}: ${message}`;
+    return { error: [{ question: "Can the months be counted?", verdict: "BAD", answer }], code: thrown.exit };
   }
-  for (const { tenant, findings } of tenants) {
-    process.stdout.write(`${tenant}\n`);
-    for (const { question, ok, answer, remedy } of findings) {
-      process.stdout.write(
-        `  ${ok ? "ok  " : "BAD "} ${question} ${answer}\n${remedy === undefined || ok ? "" : `       ${remedy}\n`}`,
-      );
-    }
-  }
-  return exitCode;
+}
+
+/** One answer a month, its warnings, and what of its pods is left out. */
+function monthFindings({ months }: RunSummary, tenant: string): readonly Judged[] {
+  return months.flatMap(({ month, tenants, units }) => {
+    const unit = units.find((each) => each.tenants.includes(tenant));
+    const own = tenants.find((each) => each.tenant === tenant);
+    if (own === undefined) return [];
+    const question = `Would ${month} be published?`;
+    const figures = `${own.jobs} jobs, ${own.coreHours.toFixed(1)} core hours`;
+    const judged: Judged =
+      unit?.error == null
+        ? {
+            question,
+            verdict: "ok",
+            answer: `${unit?.status === "unchanged" ? "it is, unchanged" : "yes"}: ${figures}`,
+          }
+        : { question, verdict: "BAD", answer: `no: ${unit.error.code}: ${unit.error.message}` };
+    const warnings = own.warnings.map((answer): Judged => ({
+      question: `Is ${month} whole?`,
+      verdict: "WARN",
+      answer,
+    }));
+    return [judged, ...warnings, ...withoutRequest(month, own)];
+  });
+}
+
+function withoutRequest(month: string, { leftOut }: TenantMonthSummary): readonly Judged[] {
+  const pods = leftOut.no_cpu_request;
+  if (pods === 0) return [];
+  return [
+    {
+      question: `Do all jobs of ${month} have a CPU request?`,
+      verdict: "WARN",
+      answer: `no: ${pods} pods have none and are left out`,
+      remedy:
+        "Set DEFAULT_CORES, or let each container request CPU. kube-state-metrics does not report requests of a pod as a whole (spec.resources, Kubernetes 1.34).",
+    },
+  ];
+}
+
+function text({ tenant, findings }: Checked): string {
+  const lines = findings.map(({ question, verdict, answer, remedy }) => {
+    const advice = remedy === undefined || verdict === "ok" ? "" : `       ${remedy}\n`;
+    return `  ${verdict.padEnd(4)} ${question} ${answer}\n${advice}`;
+  });
+  return `${tenant}\n${lines.join("")}`;
 }

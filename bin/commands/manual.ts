@@ -7,13 +7,15 @@ import type { UnpinReport, UnpinTarget } from "../../lib/accounting/manual-unpin
 import type { Damage } from "../../lib/accounting/ledger.ts";
 import { errorSummary } from "../../lib/accounting/summary.ts";
 import { problemText } from "../../lib/apel/problem.ts";
-import { DEFAULT_LEDGER, DEFAULT_OUTPUT } from "../../lib/config/destination.ts";
+import { loadPlaces } from "../../lib/config/load.ts";
+import type { LoadedPlaces } from "../../lib/config/load.ts";
 import { GridmeterError, errorText } from "../../lib/errors.ts";
 import { openLedger, openOutbox } from "../../lib/wiring/places.ts";
 import { nowInSeconds, say } from "./options.ts";
 import { outboxStore, sendOn } from "./send.ts";
 
 export type ManualOptions = {
+  readonly envFile?: string | undefined;
   readonly output?: string | undefined;
   readonly queue?: string | undefined;
   readonly ledger?: string | undefined;
@@ -42,9 +44,25 @@ async function inputs(files: readonly string[]): Promise<readonly ManualInput[]>
 const damaged = ({ key, setAside, what }: Damage): void =>
   say(`${key} was damaged (${what}); it is set aside as ${setAside} and made anew.`);
 
+/** What options, environment and env file name. There is no default, or a run from elsewhere would send where nobody looks. */
+function placesOf({ envFile, output, ledger }: ManualOptions): LoadedPlaces {
+  const places = loadPlaces({ env: process.env, envFile, overrides: { output, ledger } });
+  for (const warning of places.warnings) say(warning);
+  return places;
+}
+
+function needed(what: "ledger" | "queue", place: string | undefined): string {
+  if (place !== undefined) return place;
+  throw usage(
+    `The ${what} is not named. Name the ledger with --ledger or LEDGER_PATH and, unless you lift pins, the queue with ` +
+      "--output or OUTPUT_PATH, the same as for gridmeter account; the env file of -e may hold both.",
+  );
+}
+
 /** `gridmeter manual`: sends hand-written records, or lifts their pins. Gives the exit code: 2 if a record was refused. */
 export async function manual(files: readonly string[], options: ManualOptions): Promise<number> {
-  const ledger = await openLedger(options.ledger ?? DEFAULT_LEDGER, false, process.env);
+  const places = placesOf(options);
+  const ledger = await openLedger(needed("ledger", places.ledger), false, process.env);
   const { store } = ledger;
   if (!ledger.remembers)
     throw usage("Pins and what was sent are kept in the ledger, so --ledger none cannot be used here.");
@@ -56,8 +74,7 @@ export async function manual(files: readonly string[], options: ManualOptions): 
   if (options.site !== undefined || options.submitHost !== undefined || options.month !== undefined)
     throw usage("--site, --submit-host and --month go with --unpin.");
   if (files.length === 0) throw usage("Name at least one file.");
-  const output = options.output ?? process.env["OUTPUT_PATH"] ?? DEFAULT_OUTPUT;
-  const outbox = await openOutbox(output, options.queue, false, process.env);
+  const outbox = await openOutbox(needed("queue", places.output), options.queue, false, process.env);
   const now = nowInSeconds();
   const stores = { store, outbox: outboxStore(outbox, ledger) };
   const report = await submitManual(stores, await inputs(files), { now, damaged });

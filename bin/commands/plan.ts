@@ -1,7 +1,8 @@
 import { outlook } from "../../lib/accounting/outlook.ts";
 import type { MonthOutlook, UnitOutlook } from "../../lib/accounting/outlook.ts";
 import { endOfDay, showTime, startOf } from "../../lib/accounting/time.ts";
-import { queriesFor } from "../../lib/prometheus/monitoring.ts";
+import type { Tenant } from "../../lib/accounting/tenant.ts";
+import { queriesFor } from "../../lib/prometheus/plan-queries.ts";
 import { openLedger } from "../../lib/wiring/places.ts";
 import { requestOf, settingsOf } from "./account.ts";
 import type { AccountOptions } from "./account.ts";
@@ -32,15 +33,15 @@ function plainMonth({ tenant, plan: month, pieces }: MonthOutlook) {
     month: month.period.month,
     settled: month.days.filter((day) => month.known.has(day)),
     recount: month.recount,
-    pieces: pieces.map((days) => ({ days, queries: queriesOf(tenant.selection, days) })),
+    pieces: pieces.map((days) => ({ days, queries: queriesOf(tenant, days) })),
   };
 }
 
-function queriesOf(selection: Parameters<typeof queriesFor>[0], days: readonly string[]) {
+function queriesOf(tenant: Tenant, days: readonly string[]) {
   const [first, last] = [days[0], days.at(-1)];
   return first === undefined || last === undefined
     ? []
-    : queriesFor(selection, { from: startOf(first), to: endOfDay(last) });
+    : queriesFor(tenant, { from: startOf(first), to: endOfDay(last) });
 }
 
 function plainUnit({ unit, tenants, state }: UnitOutlook) {
@@ -73,7 +74,7 @@ function text({ months, units }: Plain): string {
         ? "never published"
         : `last published ${showTime(published.at)}, ${published.sync ?? "no"} jobs in the sync record`;
     const more = [
-      interrupted ? "a run was interrupted, so it would be published anew" : "",
+      interrupted ? "a run was interrupted, so it would be published again" : "",
       pins > 0 ? `${pins} hand-written publications pin it` : "",
     ].filter((each) => each !== "");
     lines.push(`would decide about ${site} ${submitHost} ${month}: ${[before, ...more].join("; ")}`);

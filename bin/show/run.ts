@@ -1,6 +1,6 @@
 import Table from "cli-table3";
 import { errorSummary } from "../../lib/accounting/summary.ts";
-import type { RunSummary } from "../../lib/accounting/summary.ts";
+import type { RunSummary, UnitSummary } from "../../lib/accounting/summary.ts";
 import type { RunResult } from "../../lib/accounting/run.ts";
 import { showTime } from "../../lib/accounting/time.ts";
 import type { DeliveryReport } from "../../lib/spool/report.ts";
@@ -14,6 +14,11 @@ function leftOutText(leftOut: Readonly<Record<string, number>>): string {
   return reasons.length === 0 ? "-" : reasons.map(([reason, count]) => `${reason} ${count}`).join("\n");
 }
 
+function statusText({ status, why }: UnitSummary): string {
+  const text = status === "would_publish" ? "would publish" : status;
+  return why === undefined ? text : `${text} (${why})`;
+}
+
 /** The months as a table: jobs, core hours, first and last end (UTC), left out by reason, what became of them. */
 export function monthsTable(summary: RunSummary): string {
   const table = new Table({
@@ -23,8 +28,6 @@ export function monthsTable(summary: RunSummary): string {
   for (const { month, tenants, units } of summary.months) {
     for (const each of tenants) {
       const unit = units.find((one) => one.tenants.includes(each.tenant));
-      const status =
-        unit === undefined ? "not published" : unit.why === undefined ? unit.status : `${unit.status} (${unit.why})`;
       table.push([
         month,
         each.tenant,
@@ -33,16 +36,11 @@ export function monthsTable(summary: RunSummary): string {
         time(each.firstEnd),
         time(each.lastEnd),
         leftOutText(each.leftOut),
-        status,
+        unit === undefined ? "not published" : statusText(unit),
       ]);
     }
   }
-  const open = Object.entries(summary.noEnd).filter(([, count]) => count > 0);
-  const noEnd = open.map(
-    ([tenant, count]) =>
-      `${tenant}: ${count} pods had no end (evicted, or deleted before it was scraped); they are not counted.`,
-  );
-  return [table.toString(), ...noEnd].join("\n");
+  return table.toString();
 }
 
 /** Warnings, damage and errors of a run, for people. */

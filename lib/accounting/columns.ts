@@ -69,6 +69,15 @@ export class Column {
     if (held === undefined || value > held || Number.isNaN(value)) this.set(place, value);
   }
 
+  /** Takes over the values of places that have none here. */
+  fillFrom(other: Column): void {
+    if (other.size === 0) return;
+    for (let place = 0; place < other.end; place += 1) {
+      const value = other.get(place);
+      if (value !== undefined && this.get(place) === undefined) this.set(place, value);
+    }
+  }
+
   #grow(atLeast: number): void {
     const length = Math.max(atLeast, 2 * this.#values.length);
     const values = new Float64Array(length);
@@ -85,6 +94,8 @@ export class Column {
  * hash stands for it. Two of the few parts of one pod have one hash once in 10^15.
  */
 export class Parts {
+  /** pods of which two values of one part came */
+  readonly disagreeing = new Set<number>();
   readonly #heads = new Column();
   readonly #hashes = new Column();
   readonly #values = new Column();
@@ -95,13 +106,28 @@ export class Parts {
   raise(pod: number, part: string, value: number): void {
     const hash = hashOf(part);
     const head = this.#heads.get(pod);
-    for (let at = head; at !== undefined; at = this.#before.get(at))
-      if (this.#hashes.get(at) === hash) return this.#values.raise(at, value);
+    const known = this.#find(pod, hash);
+    if (known !== undefined) {
+      if (this.#values.get(known) !== value) this.disagreeing.add(pod);
+      this.#values.raise(known, value);
+      return;
+    }
     const at = this.#hashes.size;
     this.#hashes.set(at, hash);
     this.#values.set(at, value);
     if (head !== undefined) this.#before.set(at, head);
     this.#heads.set(pod, at);
+  }
+
+  /** Whether the pod has that part. */
+  has(pod: number, part: string): boolean {
+    return this.#find(pod, hashOf(part)) !== undefined;
+  }
+
+  #find(pod: number, hash: number): number | undefined {
+    for (let at = this.#heads.get(pod); at !== undefined; at = this.#before.get(at))
+      if (this.#hashes.get(at) === hash) return at;
+    return undefined;
   }
 
   /** Each pod's parts added up, in an order that does not depend on which came first; NaN if one is. */

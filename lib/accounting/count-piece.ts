@@ -2,28 +2,32 @@ import type { Uids } from "./columns.ts";
 import { JobList } from "./job-list.ts";
 import type { CountedDay } from "./job-list.ts";
 import type { Observation } from "./observation.ts";
-import { askCpu, askMemoryRequests, askMemoryUsed, askPods } from "./pods.ts";
-import type { FinishedPod, Unfinished } from "./pods.ts";
+import { askCpu, askMemoryRequests, askMemoryUsed, askPods, noColumns } from "./pods.ts";
+import type { FinishedPod, PieceOfPods, PodOptions } from "./pods.ts";
 import type { Monitoring, Window } from "./ports.ts";
 import { isIndividual } from "./records.ts";
 import type { Tenant } from "./tenant.ts";
 import type { Tiling } from "./tiling.ts";
 import { endOfDay, startOf } from "./time.ts";
 import { toDays } from "./usage.ts";
-import type { Details } from "./usage.ts";
+import type { Details, OpenPod } from "./usage.ts";
+import { vouch } from "./vouch.ts";
+import type { Vouched } from "./vouch.ts";
 
 /** What a piece brought: pods up to `to`, and its days. The pods themselves are gone: memory holds few pieces of them. */
 export type CountedPiece = {
   readonly to: number;
-  readonly unfinished: Unfinished;
+  /** pods that have no end that counts, by uid: those of the piece's days */
+  readonly open: ReadonlyMap<string, OpenPod>;
+  /** whether any pod was seen */
+  readonly isEmpty: boolean;
   /** how many finished pods were seen, those of other days included */
   readonly finished: number;
   readonly days: readonly CountedDay[];
+  readonly vouched: Vouched;
+  /** the latest end of a pod in the piece */
+  readonly endOf: (uid: string) => number | undefined;
 };
-
-/** Whether nothing at all was seen of the tenant's pods. */
-export const isEmpty = ({ finished, unfinished }: CountedPiece): boolean =>
-  finished === 0 && unfinished.noEnd.size === 0 && unfinished.notFinished.size === 0;
 
 /** Whether there are jobs, and all of them are the tenant's own VO's. */
 export const isWithoutVo = ({ days }: CountedPiece): boolean => {
@@ -31,44 +35,81 @@ export const isWithoutVo = ({ days }: CountedPiece): boolean => {
   return groups.length > 0 && groups.every((group) => group.vo === null);
 };
 
-/**
- * Counts consecutive days of one month together. Looks past the last day until it is settled.
- * @param observed how the days were watched; @param seen all signs of monitoring
- * @param tiling what the server is known to answer at once; it learns
- */
+export type PieceOptions = {
+  /** how the days were watched */
+  readonly observed: ReadonlyMap<string, Observation>;
+  /** all signs of monitoring */
+  readonly seen: readonly number[];
+  /** what the server is known to answer at once; it learns */
+  readonly tiling: Tiling;
+  /** the end of all that is asked for, seconds: requests that are missing are looked for up to here */
+  readonly until: number;
+};
+
+/** Counts consecutive days of one month together. Looks past the last day until it is settled. */
 export async function countPiece(
   tenant: Tenant,
   monitoring: Monitoring,
   days: readonly [string, ...string[]],
-  observed: ReadonlyMap<string, Observation>,
-  seen: readonly number[],
-  tiling: Tiling,
+  options: PieceOptions,
 ): Promise<CountedPiece> {
+  const { observed, seen, tiling } = options;
   const watched = days.flatMap((day) => observed.get(day) ?? []);
   const from = startOf(days[0]);
   const to = Math.max(...watched.map((day) => day.until));
   const lastSeen = seen.findLast((cell) => cell <= to);
   const withNames = isIndividual(tenant);
   const withVo = tenant.selection.voLabel !== undefined;
-  const { finished, count, unfinished, uids } = await askPods(
+  const { pods, vouched } = await askVouched(
+    tenant,
     monitoring,
     { from, to },
+    days,
     { lastSeen, withVo, withNames, tiling },
+    options,
   );
+  const { finished, count, uids } = pods;
   const last = endOfDay(days.at(-1) ?? days[0]);
   const mine = { [Symbol.iterator]: () => endingIn(finished, from, last) };
   const details = await askDetails(tenant, monitoring, { from, to }, mine, tiling, uids);
+  const open = new Map([...pods.open].filter(([, { day }]) => days.includes(day)));
   return {
     to,
-    unfinished,
+    open,
+    isEmpty: count === 0 && pods.open.size === 0,
     finished: count,
+    vouched,
+    endOf: pods.endOf,
     days: toDays(finished, days, {
       defaultMilliCores: tenant.defaultMilliCores,
       gapsOf: (day) => [...(observed.get(day)?.gaps ?? [])],
       details,
+      openPods: open.values(),
       withJobs: isIndividual(tenant),
     }).map(({ usage, jobs }) => ({ usage, jobs: new JobList(jobs) })),
   };
+}
+
+/** Asks for the pods and judges them; where answers disagree, all is asked once more and added to what is known. */
+async function askVouched(
+  tenant: Tenant,
+  monitoring: Monitoring,
+  window: Window,
+  days: readonly [string, ...string[]],
+  podOptions: PodOptions,
+  { until }: PieceOptions,
+): Promise<{ readonly pods: PieceOfPods; readonly vouched: Vouched }> {
+  const columns = noColumns();
+  const judge = (pods: PieceOfPods): Promise<Vouched> =>
+    vouch(monitoring, days, pods.finished, pods.lacking, {
+      withoutDefaultCores: tenant.defaultMilliCores === undefined,
+      until,
+    });
+  const pods = await askPods(monitoring, window, podOptions, columns);
+  const vouched = await judge(pods);
+  if (![...vouched.faults.values()].some(({ kind }) => kind === "answers_disagree")) return { pods, vouched };
+  const again = await askPods(monitoring, window, podOptions, columns);
+  return { pods: again, vouched: await judge(again) };
 }
 
 const endsIn = ({ end }: FinishedPod, from: number, to: number): boolean => end >= from && end < to;

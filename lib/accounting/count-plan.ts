@@ -19,6 +19,8 @@ export type MonthPlan = {
   /** the days that count: not before ACCOUNTING_SINCE */
   readonly days: readonly string[];
   readonly known: ReadonlyMap<string, DayUsage>;
+  /** those of the known days that were counted under older rules: they are needed, and stay where Prometheus has them no more */
+  readonly older: ReadonlySet<string>;
   readonly needed: readonly string[];
   /** the whole month is asked again, known days too */
   readonly recount: "no" | "asked for" | "due";
@@ -42,17 +44,17 @@ export async function planMonth(
 ): Promise<MonthPlan> {
   const { since } = tenant;
   const days = since === undefined ? period.days : period.days.filter((day) => day >= since);
-  const known = await ledger.read(period.month);
+  const { days: known, older } = await ledger.read(period.month);
   const previous = period.month === addMonths(monthOf(options.now), -1);
   const due =
     options.auto && previous && dayOfMonth(options.now) >= RECOUNT_DAY && !(await ledger.wasRecounted(period.month));
   const recount = options.recount ? "asked for" : due ? "due" : "no";
   const lacks = (day: string): boolean => {
     const usage = known.get(day);
-    if (usage === undefined || recount !== "no") return true;
+    if (usage === undefined || older.has(day) || recount !== "no") return true;
     return (tenant.model === "wallclock" && !usage.cpuAsked) || options.jobsWanted(period.month, day);
   };
-  return { period, days, known, needed: days.filter(lacks), recount };
+  return { period, days, known, older, needed: days.filter(lacks), recount };
 }
 
 /**

@@ -1,10 +1,16 @@
-import { GridmeterError, errorText } from "../errors.ts";
+import { GridmeterError } from "../errors.ts";
 import type { MonthPlan, PlanOptions } from "./count-plan.ts";
+import type { CpuSeen } from "./cpu-seen.ts";
 import type { CountedDay, JobList } from "./job-list.ts";
+import { factsFault, monthDoubt } from "./month-faults.ts";
+import { joined } from "./observation.ts";
 import type { Observation } from "./observation.ts";
 import type { Period } from "./periods.ts";
+import type { Sighting } from "./ports.ts";
 import type { Tenant } from "./tenant.ts";
+import { DAY, endOfMonth, showDays, showStretches } from "./time.ts";
 import type { DayUsage } from "./usage.ts";
+import type { DayFault } from "./vouch.ts";
 
 /** A month this young without any sign of monitoring is not yet judged, seconds. */
 const TOO_YOUNG = 3600;
@@ -21,29 +27,51 @@ export type CountedMonth = {
   readonly warnings: readonly string[];
   /** nothing to say yet: the month is minutes old, or lies before ACCOUNTING_SINCE */
   readonly empty: boolean;
+  /** where too much measured CPU use is missing: what cAdvisor shows of the day that lacks most of it */
+  readonly cpuSeen?: { readonly day: string; readonly seen: CpuSeen };
   readonly error?: unknown;
+};
+
+/** A day that was asked for in this run. `settled` is known only of days that an earlier invocation has counted. */
+export type FreshDay = CountedDay & {
+  readonly settled?: boolean;
+  readonly fault?: DayFault | undefined;
+  /** not yet known whether its facts are whole (requests): it is published, but not stored */
+  readonly unproven?: boolean;
+  /** pods that lack something and are left out */
+  readonly few?: number;
 };
 
 /** What the pieces of a month have brought so far. */
 export type OpenMonth = {
   readonly plan: MonthPlan;
   readonly observed: ReadonlyMap<string, Observation>;
-  readonly fresh: Map<string, CountedDay & { readonly settled?: boolean }>;
+  readonly fresh: Map<string, FreshDay>;
   error?: unknown;
 };
 
 /** How long monitoring was not seen of a day, seconds. */
 export const gapSeconds = (usage: DayUsage): number => usage.gaps.reduce((sum, gap) => sum + gap.to - gap.from, 0);
+/** The jobs of a day. */
+export const jobsOf = (usage: DayUsage): number => usage.groups.reduce((sum, group) => sum + group.jobs, 0);
+
+export type MonthOptions = {
+  readonly now: number;
+  readonly allowIncomplete: boolean;
+  readonly jobsWanted: PlanOptions["jobsWanted"];
+};
 
 /**
  * A tenant's month from what its pieces have brought, with what speaks against publishing it.
- * @param seen all signs of monitoring that were looked for
+ * @param sighting all signs of monitoring that were looked for
+ * @param before the days of the month before, as far as they are known
  */
 export function countedMonth(
   tenant: Tenant,
   month: OpenMonth,
-  options: { readonly now: number; readonly allowIncomplete: boolean; readonly jobsWanted: PlanOptions["jobsWanted"] },
-  seen: readonly number[],
+  options: MonthOptions,
+  sighting: Pick<Sighting, "cells" | "upOnly">,
+  before: readonly DayUsage[],
 ): CountedMonth {
   const { plan, observed, fresh } = month;
   const { period } = plan;
@@ -55,29 +83,110 @@ export function countedMonth(
   );
   const jobs = new Map([...fresh].map(([day, { jobs: held }]) => [day, held]));
   const noSign =
-    days.every((day) => !plan.known.has(day.day)) && !seen.some((cell) => cell > period.from && cell <= period.to);
+    days.every((day) => !plan.known.has(day.day)) &&
+    !sighting.cells.some((cell) => cell > period.from && cell <= period.to);
   const tooYoung = noSign && options.now - period.from < TOO_YOUNG;
   const empty = plan.days.length === 0 || tooYoung;
   const unseen = plan.days.filter((day) => observed.get(day)?.unseen === true && !plan.known.has(day));
-  const counts = (usage: DayUsage): number => usage.groups.reduce((sum, group) => sum + group.jobs, 0);
   const lost = days
     .filter((usage) => options.jobsWanted(period.month, usage.day))
-    .filter((usage) => counts(usage) > (jobs.get(usage.day)?.length ?? 0))
+    .filter((usage) => jobsOf(usage) > (jobs.get(usage.day)?.length ?? 0))
     .map(({ day }) => day);
-  const faults = (): GridmeterError | undefined =>
-    notSeen(tenant, period, unseen, noSign) ?? singlesLost(tenant, period, lost);
-  const error = month.error ?? (empty || options.allowIncomplete ? undefined : faults());
-  const warnings = days
-    .filter((day) => day.gaps.length > 0)
-    .map(
-      (day) =>
-        `${tenant.name}: monitoring was not seen for ${Math.round(gapSeconds(day) / 60)} minutes of ${day.day}; jobs that were deleted meanwhile are missing.`,
-    );
-  if (options.allowIncomplete && unseen.length > 0)
-    warnings.push(`${tenant.name}: published without ${unseen.length} unseen days: ${unseen.join(", ")}.`);
-  if (options.allowIncomplete && lost.length > 0)
-    warnings.push(`${tenant.name}: published without single jobs that are lost, of ${lost.join(", ")}.`);
+  const faults = new Map(
+    [...fresh].flatMap(([day, { fault }]) => (fault === undefined ? [] : [[day, fault] as const])),
+  );
+  const doubt = monthDoubt(tenant, period, days, settled.size, before);
+  const fault = (): GridmeterError | undefined =>
+    notSeen(tenant, period, unseen, noSign) ??
+    factsFault(tenant, period, faults) ??
+    singlesLost(tenant, period, lost) ??
+    doubt.error;
+  const error = month.error ?? (empty || options.allowIncomplete ? undefined : fault());
+  const warnings = [
+    ...gapWarning(tenant, month, days, options.allowIncomplete ? unseen : []),
+    ...upOnlyWarning(tenant, period, sighting.upOnly),
+    ...dayWarnings(tenant, month),
+    ...(doubt.warning === undefined ? [] : [doubt.warning]),
+    ...(options.allowIncomplete ? leftOutWarnings(tenant, lost, [...faults.keys()], doubt.error) : []),
+  ];
   return { tenant, period, days, settled, jobs, warnings, empty, ...(error === undefined ? {} : { error }) };
+}
+
+/** One line a month, also of gaps that go on over midnight, and of whole days that --allow-incomplete leaves out. */
+function gapWarning(
+  tenant: Tenant,
+  { plan, observed }: OpenMonth,
+  days: readonly DayUsage[],
+  unseen: readonly string[],
+): readonly string[] {
+  const counted = new Set(days.map(({ day }) => day));
+  const others = plan.days.filter((day) => !counted.has(day)).flatMap((day) => observed.get(day)?.gaps ?? []);
+  const gaps = joined([...days.flatMap((day) => day.gaps), ...others]);
+  if (gaps.length === 0) return [];
+  const whole = unseen.length === 0 ? "" : `, published without ${unseen.length} whole days`;
+  return [
+    `${tenant.name}: monitoring was not seen in ${plan.period.month} from ${showStretches(gaps)}${whole}; jobs that were deleted meanwhile are missing.`,
+  ];
+}
+
+/** Where kube-state-metrics was up and showed no pod for over a day, nothing but `up` says that there were none. */
+function upOnlyWarning(tenant: Tenant, period: Period, upOnly: Sighting["upOnly"]): readonly string[] {
+  const end = endOfMonth(period.month);
+  const long = upOnly
+    .filter(({ from, to }) => to - from > DAY && from < end && to > period.from)
+    .map(({ from, to }) => ({ from: Math.max(from, period.from), to: Math.min(to, end) }));
+  if (long.length === 0) return [];
+  return [
+    `${tenant.name}: kube-state-metrics was up but showed no pod of any namespace from ${showStretches(long)}; these days count as days without jobs. ` +
+      "If pods ran there, see its rights and its list of namespaces.",
+  ];
+}
+
+/** What is known of days beyond their figures. */
+function dayWarnings(tenant: Tenant, { plan, fresh }: OpenMonth): readonly string[] {
+  const older = plan.days.filter(
+    (day) => plan.older.has(day) && (fresh.get(day)?.usage ?? plan.known.get(day)) === plan.known.get(day),
+  );
+  const unproven = [...fresh].filter(([, day]) => day.unproven === true).map(([day]) => day);
+  const few = [...fresh].reduce((sum, [, day]) => sum + (day.few ?? 0), 0);
+  return [
+    ...(older.length === 0
+      ? []
+      : [
+          `${tenant.name}: ${showDays(older)} were counted under the rules of an older version, and Prometheus does not have them any more; their figures stay.`,
+        ]),
+    ...(unproven.length === 0
+      ? []
+      : [
+          `${tenant.name}: no pod of any visible namespace has a CPU request on ${showDays(unproven)}. The metric kube_pod_container_resource_requests may be missing; ` +
+            "these days are published but not stored, and refused (metric_missing) after 7 such days.",
+        ]),
+    ...(few === 0
+      ? []
+      : [
+          `${tenant.name}: ${few} pods of ${plan.period.month} are left out because Prometheus gives an end or a phase of them, but not both.`,
+        ]),
+  ];
+}
+
+/** What is missing in a month that --allow-incomplete publishes. */
+function leftOutWarnings(
+  tenant: Tenant,
+  lost: readonly string[],
+  faulty: readonly string[],
+  doubt: GridmeterError | undefined,
+): readonly string[] {
+  return [
+    ...(faulty.length === 0
+      ? []
+      : [`${tenant.name}: published without pods of which a fact is missing, on ${showDays(faulty)}.`]),
+    ...(lost.length === 0
+      ? []
+      : [`${tenant.name}: published without single jobs that are lost, of ${showDays(lost)}.`]),
+    ...(doubt === undefined
+      ? []
+      : [`${doubt.message.replace(/ The month was not published.*$/, "")} It was published all the same.`]),
+  ];
 }
 
 function notSeen(
@@ -89,7 +198,7 @@ function notSeen(
   if (unseen.length === 0 && !noSign) return undefined;
   const what =
     unseen.length > 0
-      ? `kube-state-metrics was not seen on ${unseen.length} whole days of ${period.month}: ${unseen.join(", ")}; they are not in the ledger either`
+      ? `no pod was seen on whole days of ${period.month}: ${showDays(unseen)}; they are not in the ledger either`
       : `there is no sign of kube-state-metrics in ${period.month}`;
   return new GridmeterError(
     "monitoring_not_seen",
@@ -103,13 +212,8 @@ function singlesLost(tenant: Tenant, period: Period, lost: readonly string[]): G
   if (lost.length === 0) return undefined;
   return new GridmeterError(
     "monitoring_not_seen",
-    `${tenant.name}: the ledger counts jobs on ${lost.length} days of ${period.month} (${lost.join(", ")}) that were not yet published as ${tenant.format} ` +
+    `${tenant.name}: the ledger counts jobs of ${period.month} on ${showDays(lost)} that were not yet published as ${tenant.format} ` +
       "and are not all in Prometheus any more. The month was not published, since it would be too low. Keep a summary format for this month, or publish " +
       "the jobs that are left with --allow-incomplete.",
   );
-}
-
-/** The text of a counted month's error. */
-export function monthError(month: CountedMonth): string | undefined {
-  return month.error === undefined ? undefined : errorText(month.error);
 }

@@ -7,7 +7,9 @@ import { dayUsage } from "./usage.ts";
 import type { DayUsage } from "./usage.ts";
 
 /** Changes whenever the queries or the counting rules change in a way that changes figures: all days are asked again then. */
-const QUERY_VERSION = 2;
+const QUERY_VERSION = 3;
+/** Versions whose days are still read: they are asked again, and stay where Prometheus has them no more (accounting-rules: older rules). */
+const OLDER_VERSIONS = [2];
 
 const entry = z.object({ fingerprint: z.string(), usage: dayUsage });
 const recounted = z.object({ fingerprint: z.string(), at: z.number() });
@@ -16,10 +18,10 @@ const recounted = z.object({ fingerprint: z.string(), at: z.number() });
 export type Damage = { readonly key: string; readonly setAside: string; readonly what: string };
 
 /** Of all that decides a tenant's count: another fingerprint means the day must be asked again. */
-export function fingerprint(tenant: Tenant): string {
+export function fingerprint(tenant: Tenant, version = QUERY_VERSION): string {
   const { namespace, matchers, labelPrefix, voLabel } = tenant.selection;
   const decides = [
-    QUERY_VERSION,
+    version,
     tenant.server ?? null,
     namespace,
     matchers,
@@ -59,17 +61,22 @@ function parse<T>(body: string, schema: z.ZodType<T>): { success: true; data: T 
   return result.success ? result : { success: false, what: z.prettifyError(result.error) };
 }
 
+/** What the ledger has of a month: days by `yyyy-mm-dd`, and which of them were counted under older rules. */
+export type KeptMonth = { readonly days: ReadonlyMap<string, DayUsage>; readonly older: ReadonlySet<string> };
+
 /** The days of one tenant that are settled and need not be asked again. */
 export class Ledger {
   readonly #store: ObjectStore;
   readonly #tenant: Tenant;
   readonly #fingerprint: string;
+  readonly #older: readonly string[];
   readonly #damaged: (damage: Damage) => void;
 
   constructor(store: ObjectStore, tenant: Tenant, damaged: (damage: Damage) => void) {
     this.#store = store;
     this.#tenant = tenant;
     this.#fingerprint = fingerprint(tenant);
+    this.#older = OLDER_VERSIONS.map((version) => fingerprint(tenant, version));
     this.#damaged = damaged;
   }
 
@@ -77,17 +84,23 @@ export class Ledger {
     return `ledger/${safeSegment(this.#tenant.name)}/${month}/${name}.json`;
   }
 
-  /** The stored usage of a month by day; days of another fingerprint are left out. */
-  async read(month: string): Promise<Map<string, DayUsage>> {
+  /** The stored usage of a month; days of a fingerprint that no rules give are left out. */
+  async read(month: string): Promise<KeptMonth> {
     const days = new Map<string, DayUsage>();
+    const older = new Set<string>();
     const keys = await this.#store.list(`ledger/${safeSegment(this.#tenant.name)}/${month}/${month}-`);
     await Promise.all(
       keys.map(async (key) => {
         const held = await readJson(this.#store, key, entry, this.#damaged);
-        if (held?.value?.fingerprint === this.#fingerprint) days.set(held.value.usage.day, held.value.usage);
+        if (held?.value === undefined) return;
+        const { fingerprint: print, usage } = held.value;
+        const isOlder = this.#older.includes(print);
+        if (print !== this.#fingerprint && !isOlder) return;
+        days.set(usage.day, usage);
+        if (isOlder) older.add(usage.day);
       }),
     );
-    return days;
+    return { days, older };
   }
 
   /** Stores a settled day. */

@@ -1,16 +1,16 @@
 import { CELL } from "./ports.ts";
-import type { Window } from "./ports.ts";
+import type { Sighting, Window } from "./ports.ts";
 import { endOfDay, startOf } from "./time.ts";
 
-/** Monitoring that was not seen for longer than this is a gap (accounting-rules: "Gaps over 30 minutes"). */
-const GAP = 1800;
+/** Monitoring that was not seen for so long is a gap (accounting-rules: Gaps; 30 minutes count). */
+export const GAP = 1800;
 /** A day with a gap settles this long after its end. */
 const SETTLE_AFTER_GAP = 48 * 3600;
 
 /** How well a day was watched, and until when its jobs must be looked for. */
 export type Observation = {
   readonly day: string;
-  /** stretches of the day without a sign of monitoring, longer than 30 minutes (each clipped to the day) */
+  /** stretches of the day in which pods may have been missed, of 30 minutes or more (each clipped to the day) */
   readonly gaps: readonly Window[];
   /** a complete day of which nothing was seen */
   readonly unseen: boolean;
@@ -20,7 +20,7 @@ export type Observation = {
   readonly until: number;
 };
 
-/** Stretches of the window in which no cell was seen, at least 30 minutes long. `seen` is ascending (see `Monitoring.seen`). */
+/** Stretches of the window in which no cell was seen, at least 30 minutes long. `seen` is ascending (see `Sighting.cells`). */
 export function findGaps(seen: readonly number[], window: Window): readonly Window[] {
   const gaps: Window[] = [];
   let last = window.from;
@@ -39,13 +39,24 @@ export function findGaps(seen: readonly number[], window: Window): readonly Wind
  */
 export function observe(
   days: readonly string[],
-  seen: readonly number[],
+  { cells: seen, partly }: Pick<Sighting, "cells" | "partly">,
   watched: Window,
   settle: number,
   now: number,
 ): readonly Observation[] {
-  const gaps = findGaps(seen, watched);
+  const gaps = joined([...findGaps(seen, watched), ...partly]);
   return days.map((day) => observeDay(day, seen, gaps, settle, now));
+}
+
+/** Stretches in order, those that touch or overlap as one. */
+export function joined(stretches: readonly Window[]): readonly Window[] {
+  const found: { from: number; to: number }[] = [];
+  for (const { from, to } of stretches.toSorted((a, b) => a.from - b.from)) {
+    const last = found.at(-1);
+    if (last !== undefined && from <= last.to) last.to = Math.max(last.to, to);
+    else found.push({ from, to });
+  }
+  return found;
 }
 
 function observeDay(

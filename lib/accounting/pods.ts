@@ -1,24 +1,29 @@
-import { GridmeterError } from "../errors.ts";
-import { askColumn, askNames, askSums, askUnscheduled, askVos } from "./ask-columns.ts";
-import { Uids } from "./columns.ts";
-import type { Column } from "./columns.ts";
+import { askColumn, askNames, askRequests, askSums, askUnscheduled, askVos, named } from "./ask-columns.ts";
+import { Column, Uids } from "./columns.ts";
 import { CELL } from "./ports.ts";
 import type { Monitoring, Window } from "./ports.ts";
 import type { Tiling } from "./tiling.ts";
-import type { ByUid } from "./usage.ts";
+import { dayOf } from "./time.ts";
 import { turns } from "./turns.ts";
+import type { ByUid, OpenPod } from "./usage.ts";
 
 /** Clocks of nodes and of Prometheus differ: a completion may be scraped a little before its own value. Seconds. */
 const SKEW = 300;
 /** A pod without a sample in this stretch before the last sign of monitoring is gone. Seconds. */
 const GONE_AFTER = 3 * CELL;
+/** A pod that is in another phase than Succeeded or Failed so long after an end runs on. Seconds. */
+const RUNS_ON_AFTER = 300;
+/** Where more than this share of the pods did not succeed, all are asked for failures rather than each by name. */
+const MOST_BY_NAME = 0.25;
+const FEW = 400;
 
-/** A finished pod, as far as the monitoring tells. Times in whole epoch seconds. */
+/** A finished pod, as far as the monitoring shows. Times in whole epoch seconds. */
 export type FinishedPod = {
   readonly uid: string;
   /** its name, where it was asked for, else "" */
   readonly pod: string;
   readonly end: number;
+  readonly succeeded: boolean;
   readonly start?: number | undefined;
   /** sum of its containers' CPU requests, milli-cores; absent if none requests CPU */
   readonly milliCores?: number | undefined;
@@ -26,22 +31,29 @@ export type FinishedPod = {
   readonly vo?: string | undefined;
 };
 
-/** Pods that are no jobs (yet); they belong to no day and are reported per run. */
-export type Unfinished = {
-  /** uids with a completion whose pod runs on, and that completion */
-  readonly notFinished: ReadonlyMap<string, number>;
-  /** uids that finished without a completion (evicted), or vanished before one was scraped */
-  readonly noEnd: ReadonlySet<string>;
+/**
+ * A pod of which kube-state-metrics must have reported more than was answered: one that succeeded without an end, or one without any
+ * row of its phase. The fact is missing somewhere from `first` to `last`, epoch seconds: at its end, or as long as it was seen.
+ */
+export type LackingPod = {
+  readonly uid: string;
+  readonly lacks: "end" | "phase";
+  readonly first: number;
+  readonly last: number;
 };
 
 export type PieceOfPods = {
-  /** made anew each time they are asked for, so that not all of them are in memory */
+  /** made afresh each time they are asked for, so that not all of them are in memory */
   readonly finished: Iterable<FinishedPod>;
   /** how many those are */
   readonly count: number;
-  readonly unfinished: Unfinished;
+  /** pods that have no end that counts, by uid, with their day */
+  readonly open: ReadonlyMap<string, OpenPod>;
+  readonly lacking: readonly LackingPod[];
   /** all that were seen */
   readonly uids: Uids;
+  /** the latest end of a pod in the piece */
+  readonly endOf: (uid: string) => number | undefined;
 };
 
 export type PodOptions = {
@@ -53,85 +65,205 @@ export type PodOptions = {
   readonly tiling?: Tiling;
 };
 
-/** Which pods were still there when monitoring was last seen; undefined if it was not seen. */
-async function askAlive(
-  monitoring: Monitoring,
-  { lastSeen, tiling }: PodOptions,
-): Promise<((uid: string) => boolean) | undefined> {
-  if (lastSeen === undefined) return undefined;
-  const uids = new Uids();
-  await askColumn(monitoring, "finished", { from: lastSeen - GONE_AFTER, to: lastSeen }, uids, tiling);
-  return (uid) => uids.find(uid) !== undefined;
+/** What is known of a piece's pods. Asking once more adds to it: two replicas behind one address may know different pods. */
+export type Columns = {
+  readonly uids: Uids;
+  readonly ends: Column;
+  readonly starts: Column;
+  readonly succeeded: Column;
+  readonly failed: Column;
+  readonly runningUntil: Column;
+  requests: Column;
+  readonly names: Map<string, string>;
+  readonly vos: Map<string, string>;
+};
+
+export function noColumns(): Columns {
+  return {
+    uids: new Uids(),
+    ends: new Column(),
+    starts: new Column(),
+    succeeded: new Column(),
+    failed: new Column(),
+    runningUntil: new Column(),
+    requests: new Column(),
+    names: new Map(),
+    vos: new Map(),
+  };
 }
 
 /**
  * Asks what there is to know about the pods whose end may fall in [window.from, ...): everything scraped from
  * window.from to window.to, which looks past the period's end, because a completion of the last minute is scraped after it.
- * Which day a pod belongs to is for the caller to say, from the *value* of its end, and only after all tiles are merged.
- * @throws phase_missing if there are completions but no phases; sample_invalid
+ * Which day a pod belongs to is decided by the caller, from the *value* of its end, and only after all tiles are merged.
+ * @param known what was answered before, where the same is asked once more
+ * @throws sample_invalid
  */
-export async function askPods(monitoring: Monitoring, window: Window, options: PodOptions): Promise<PieceOfPods> {
+export async function askPods(
+  monitoring: Monitoring,
+  window: Window,
+  options: PodOptions,
+  known: Columns = noColumns(),
+): Promise<PieceOfPods> {
   const asked = { from: window.from - SKEW, to: window.to };
-  const { tiling } = options;
-  const uids = new Uids();
+  const { tiling, lastSeen } = options;
+  const { uids, ends, starts, succeeded } = known;
   const turn = turns(asked, monitoring);
-  const none: ReadonlyMap<string, string> = new Map();
-  const [{ ends, names }, phases, starts, requests, vos, isAlive] = await Promise.all([
-    turn(async () =>
-      options.withNames === true
-        ? await askNames(monitoring, asked, uids, tiling)
-        : { ends: await askColumn(monitoring, "end", asked, uids, tiling), names: none },
-    ),
-    turn(() => askColumn(monitoring, "finished", asked, uids, tiling)),
-    turn(() => askColumn(monitoring, "start", asked, uids, tiling)),
-    turn(() => askColumn(monitoring, "cores", asked, uids, tiling)),
-    options.withVo ? turn(() => askVos(monitoring, asked, tiling)) : none,
-    turn(() => askAlive(monitoring, options)),
+  const alive = new Uids();
+  await Promise.all([
+    turn(async () => {
+      if (options.withNames === true) await askNames(monitoring, asked, uids, ends, known.names, tiling);
+      else await askColumn(monitoring, "end", asked, uids, tiling, ends);
+    }),
+    turn(() => askColumn(monitoring, "succeeded", asked, uids, tiling, succeeded)),
+    turn(() => askColumn(monitoring, "start", asked, uids, tiling, starts)),
+    turn(async () => {
+      const before = known.requests;
+      known.requests = await askRequests(monitoring, "cores", asked, uids, tiling);
+      known.requests.fillFrom(before);
+    }),
+    turn(async () => {
+      if (options.withVo) await askVos(monitoring, asked, known.vos, tiling);
+    }),
+    turn(async () => {
+      if (lastSeen === undefined) return;
+      await askColumn(monitoring, "start", { from: lastSeen - GONE_AFTER, to: lastSeen }, alive, tiling);
+    }),
   ]);
-  if (ends.size > 0 && phases.size === 0) throw phaseMissing(ends);
-  const isFinished = (place: number): boolean => (phases.get(place) ?? 0) >= 1;
-  const noEnd = new Set<string>();
-  const notFinished = new Map<string, number>();
-  const lacking: string[] = [];
+  await askPhases(monitoring, asked, known, tiling);
+  const lacksRequest = (place: number): boolean =>
+    isFinished(known, place) && ends.get(place) !== undefined && known.requests.get(place) === undefined;
+  const lacking = listOf(known, lacksRequest);
+  await askUnscheduled(monitoring, "cores", asked, lacking, uids, known.requests, tiling);
+  // Without any start it is not known which pods were still there.
+  const judged = lastSeen !== undefined && starts.size > 0;
+  const isAlive = judged ? (uid: string): boolean => alive.find(uid) !== undefined : undefined;
+  return judgedPods(monitoring, asked, known, isAlive, options);
+}
+
+/** The uids of places for which a test holds. */
+function listOf({ uids }: Columns, test: (place: number) => boolean): string[] {
+  const found: string[] = [];
+  for (const [uid, place] of uids) if (test(place)) found.push(uid);
+  return found;
+}
+
+const isSet = (column: Column, place: number): boolean => (column.get(place) ?? 0) >= 1;
+const isFinished = ({ succeeded, failed }: Columns, place: number): boolean =>
+  isSet(succeeded, place) || isSet(failed, place);
+
+/**
+ * Asks who failed among those that did not succeed, and of those that have no row of either phase whether they run on:
+ * kube-state-metrics may write only the phase that holds. Most pods succeed, so asking all for their failures would double what
+ * Prometheus must read.
+ */
+async function askPhases(monitoring: Monitoring, asked: Window, known: Columns, tiling?: Tiling): Promise<void> {
+  const { uids, succeeded, failed, ends, starts, runningUntil } = known;
+  const open = listOf(known, (place) => !isSet(succeeded, place) && isKnown(place));
+  const all = open.length > FEW && open.length > MOST_BY_NAME * (succeeded.size + open.length);
+  if (open.length > 0) await askColumn(monitoring, "failed", asked, uids, tiling, failed, all ? undefined : open);
+  const silent = listOf(
+    known,
+    (place) => succeeded.get(place) === undefined && failed.get(place) === undefined && isKnown(place),
+  );
+  if (silent.length > 0) await askColumn(monitoring, "runningUntil", asked, uids, tiling, runningUntil, named(silent));
+
+  function isKnown(place: number): boolean {
+    return succeeded.get(place) !== undefined || ends.get(place) !== undefined || starts.get(place) !== undefined;
+  }
+}
+
+/** A pod that is no job, before its day is known. */
+type Undated = { readonly uid: string; readonly place: number; readonly lacks?: LackingPod["lacks"] };
+
+/** Sorts the pods into those that finished, those that are left open, and those that lack what they must have. */
+async function judgedPods(
+  monitoring: Monitoring,
+  asked: Window,
+  known: Columns,
+  isAlive: ((uid: string) => boolean) | undefined,
+  options: PodOptions,
+): Promise<PieceOfPods> {
+  const { uids, ends, starts, succeeded } = known;
+  const open = new Map<string, OpenPod>();
+  const lacking: LackingPod[] = [];
+  const undated: Undated[] = [];
+  const latest = options.lastSeen ?? asked.to;
   let count = 0;
   for (const [uid, place] of uids) {
     const end = ends.get(place);
-    if (isFinished(place)) {
-      if (end === undefined) {
-        noEnd.add(uid);
-        continue;
-      }
-      count += 1;
-      if (requests.get(place) === undefined) lacking.push(uid);
-    } else if (phases.get(place) !== undefined && isAlive?.(uid) === false) noEnd.add(uid);
-    else if (end !== undefined) notFinished.set(uid, end);
-  }
-  const unscheduled = await askUnscheduled(monitoring, "unscheduledCores", asked, lacking, tiling);
-  function* finished(): Generator<FinishedPod> {
-    for (const [uid, place] of uids) {
-      const end = ends.get(place);
-      if (end === undefined || !isFinished(place)) continue;
-      const start = starts.get(place);
-      const milliCores = Math.round((requests.get(place) ?? unscheduled.get(uid) ?? 0) * 1000);
-      yield {
-        uid,
-        pod: names.get(uid) ?? "",
-        end: Math.floor(end),
-        start: start === undefined ? undefined : Math.floor(start),
-        milliCores: milliCores > 0 ? milliCores : undefined,
-        vo: vos.get(uid),
-      };
+    if (isFinished(known, place)) {
+      if (end !== undefined) count += 1;
+      else undated.push({ uid, place, ...(isSet(succeeded, place) ? { lacks: "end" } : {}) });
+      continue;
+    }
+    // Pods that were never started are no jobs; only their requests may be known.
+    if (end === undefined && starts.get(place) === undefined) continue;
+    const hasNoPhase = lacksPhase(known, place, end, latest);
+    if (end !== undefined) {
+      open.set(uid, { day: dayOf(end), reason: "not_finished", succeeded: false });
+      if (hasNoPhase) lacking.push({ uid, lacks: "phase", first: end, last: end });
+    } else if (hasNoPhase || isAlive?.(uid) === false) {
+      undated.push({ uid, place, ...(hasNoPhase ? { lacks: "phase" } : {}) });
     }
   }
-  return { finished: { [Symbol.iterator]: finished }, count, unfinished: { notFinished, noEnd }, uids };
+  await dateOpenPods();
+  return {
+    finished: { [Symbol.iterator]: () => finishedPods(known) },
+    count,
+    open,
+    lacking,
+    uids,
+    endOf: (uid) => {
+      const place = uids.find(uid);
+      return place === undefined ? undefined : ends.get(place);
+    },
+  };
+
+  /** A pod without an end belongs to the day on which it was last seen. */
+  async function dateOpenPods(): Promise<void> {
+    const gone = undated.filter(({ uid }) => isAlive?.(uid) !== true).map(({ uid }) => uid);
+    const days =
+      gone.length === 0
+        ? new Column()
+        : await askColumn(monitoring, "lastDay", asked, uids, options.tiling, new Column(), named(gone));
+    for (const { uid, place, lacks } of undated) {
+      const last = isAlive?.(uid) === true ? latest : (days.get(place) ?? starts.get(place) ?? latest);
+      open.set(uid, { day: dayOf(last), reason: "no_end", succeeded: isSet(succeeded, place) });
+      if (lacks !== undefined) lacking.push({ uid, lacks, first: starts.get(place) ?? last, last });
+    }
+  }
 }
 
-function phaseMissing(ends: Column): GridmeterError {
-  return new GridmeterError(
-    "phase_missing",
-    `There are ${ends.size} completions (kube_pod_completion_time) but no kube_pod_status_phase series, so nothing says which pods have ` +
-      "finished. Nothing of this month was published. Let kube-state-metrics export kube_pod_status_phase (see its --metric-allowlist) and do not drop it on scraping.",
-  );
+/**
+ * Whether kube-state-metrics must have reported a phase that was not answered: of a pod that has neither a row of Succeeded or Failed nor
+ * was in another phase after its end. An end of the last minutes may have been scraped before its phase.
+ */
+function lacksPhase(known: Columns, place: number, end: number | undefined, latest: number): boolean {
+  const { succeeded, failed, runningUntil } = known;
+  if (succeeded.get(place) !== undefined || failed.get(place) !== undefined) return false;
+  const until = runningUntil.get(place);
+  if (end === undefined) return until === undefined;
+  return end <= latest - GONE_AFTER && (until === undefined || until <= end + RUNS_ON_AFTER);
+}
+
+function* finishedPods(known: Columns): Generator<FinishedPod> {
+  const { uids, ends, starts, requests, names, vos, succeeded } = known;
+  for (const [uid, place] of uids) {
+    const end = ends.get(place);
+    if (end === undefined || !isFinished(known, place)) continue;
+    const start = starts.get(place);
+    const milliCores = Math.round((requests.get(place) ?? 0) * 1000);
+    yield {
+      uid,
+      pod: names.get(uid) ?? "",
+      end: Math.floor(end),
+      succeeded: isSet(succeeded, place),
+      start: start === undefined ? undefined : Math.floor(start),
+      milliCores: milliCores > 0 ? milliCores : undefined,
+      vo: vos.get(uid),
+    };
+  }
 }
 
 /** A column by uid, in another unit. */
@@ -184,10 +316,9 @@ export async function askMemoryRequests(
   uids: Uids = new Uids(),
 ): Promise<ByUid> {
   const asked = { from: window.from - SKEW, to: window.to };
-  const requests = await askColumn(monitoring, "memoryRequest", asked, uids, tiling);
+  const requests = await askRequests(monitoring, "memory", asked, uids, tiling);
   const lacking: string[] = [];
   for (const { uid } of pods) if (requests.get(uids.place(uid)) === undefined) lacking.push(uid);
-  const unscheduled = await askUnscheduled(monitoring, "unscheduledMemoryRequest", asked, lacking, tiling);
-  for (const [uid, bytes] of unscheduled) requests.set(uids.place(uid), bytes);
+  await askUnscheduled(monitoring, "memory", asked, lacking, uids, requests, tiling);
   return byUid(uids, requests, kibibytes);
 }

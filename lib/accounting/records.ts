@@ -173,6 +173,6 @@ export function monthlyRecords(unit: Unit, contributions: readonly Contribution[
 }
 
 /** Whether a tenant publishes single jobs. */
-export function isIndividual(tenant: Tenant): boolean {
-  return tenant.format === "individual-0.3" || tenant.format === "individual-0.4";
+export function isIndividual({ format }: Pick<Tenant, "format">): boolean {
+  return format === "individual-0.3" || format === "individual-0.4";
 }

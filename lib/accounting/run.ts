@@ -1,8 +1,9 @@
 import pLimit from "p-limit";
 import { GridmeterError } from "../errors.ts";
 import type { ObjectStore } from "../store/object-store.ts";
-import { countTenant } from "./count.ts";
+import { NOT_SEEN, countTenant } from "./count.ts";
 import type { CountOptions, TenantCount } from "./count.ts";
+import { countedMonth } from "./counted-month.ts";
 import type { CountedMonth } from "./counted-month.ts";
 import { planMonth } from "./count-plan.ts";
 import { isOpen } from "./decide.ts";
@@ -12,7 +13,8 @@ import { publishMonth } from "./month.ts";
 import type { UnitOutcome } from "./month.ts";
 import { periods } from "./periods.ts";
 import type { Period, Request } from "./periods.ts";
-import type { Monitoring } from "./ports.ts";
+import { checkOverlap } from "./overlap.ts";
+import type { Monitoring, Window } from "./ports.ts";
 import { isIndividual } from "./records.ts";
 import { readState, sourceOf } from "./state.ts";
 import { Scratch } from "./scratch.ts";
@@ -76,6 +78,7 @@ export async function runAccounting(
   const damaged: Damage[] = [];
   const note = (damage: Damage): void => void damaged.push(damage);
   const limit = pLimit(TENANTS_AT_ONCE);
+  await checkOverlap(tenants, ports.monitoring, askedFor(months, now));
   const scratch = options.run === undefined ? undefined : new Scratch(ports.store, options.run, note);
   const counts = await Promise.all(
     tenants.map((tenant) =>
@@ -120,6 +123,12 @@ export async function runAccounting(
   return { now, months: results, tenants: counts, damaged, interrupted };
 }
 
+/** The stretch that the months cover, up to now. */
+function askedFor(months: readonly Period[], now: number): Window {
+  const from = Math.min(...months.map((month) => month.from));
+  return { from, to: Math.min(now, Math.max(...months.map((month) => month.to))) };
+}
+
 /** Days of which the tenant's single jobs are published already, by month. */
 async function publishedDays(
   store: ObjectStore,
@@ -152,23 +161,13 @@ async function fromLedger(
         auto: false,
         jobsWanted: () => false,
       });
-      const days = plan.days.flatMap((day) => plan.known.get(day) ?? []);
-      const base = {
-        tenant,
-        period,
-        days,
-        settled: new Set<string>(),
-        jobs: new Map<string, never>(),
-        warnings: [],
-        empty: plan.days.length === 0,
-      };
-      return plan.needed.length === 0 ? base : { ...base, error: incomplete(tenant, period, plan.needed) };
+      const month = { plan, observed: new Map(), fresh: new Map() };
+      const known = countedMonth(tenant, month, { ...options, jobsWanted: () => false }, NOT_SEEN, []);
+      return plan.needed.length === 0 ? known : { ...known, error: incomplete(tenant, period, plan.needed) };
     }),
   );
   return {
     months: counted,
-    notFinished: new Map(),
-    noEnd: new Set(),
     asked: { days: 0, pieces: 0 },
     interrupted: false,
   };

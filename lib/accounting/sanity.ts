@@ -29,16 +29,16 @@ export function checkNamespace(
   return once(async () => {
     if (known || window === undefined) return;
     const { namespace } = tenant.selection;
-    const { names, exportedNames } = await monitoring.namespaces(window);
-    // Asked first: where the labels were renamed in the middle of the period, the namespace is found under both names.
-    if (exportedNames.includes(namespace)) {
+    const { names, prefixes } = await monitoring.namespaces(window);
+    if (names.includes(namespace)) return;
+    const [prefix] = prefixes;
+    if (prefix !== undefined) {
       throw new GridmeterError(
         "labels_exported",
-        `${tenant.name}: namespace "${namespace}" is found under the label exported_namespace, where no query looks for it. ` +
-          "Nothing was published. Set honorLabels: true where kube-state-metrics is scraped, or PROMETHEUS_LABEL_PREFIX=exported_ here.",
+        `${tenant.name}: namespace "${namespace}" is found under the label ${prefix}namespace, where no query looks for it. ` +
+          `Nothing was published. Set honor_labels: true where kube-state-metrics is scraped, or PROMETHEUS_LABEL_PREFIX=${prefix} here.`,
       );
     }
-    if (names.includes(namespace)) return;
     throw new GridmeterError(
       "namespace_unknown",
       `${tenant.name}: Prometheus knows no namespace "${namespace}" in this period. Nothing was published. ` +
@@ -66,4 +66,24 @@ export function checkVoLabel(
         "Add the label to kube-state-metrics' --metric-labels-allowlist=pods=[...], or remove VO_LABEL.",
     );
   });
+}
+
+/** Jobs lack the VO label: looks, at most once, whether kube-state-metrics has split it in two, and gives the warning. */
+export function voLabelWarning(
+  tenant: Tenant,
+  monitoring: Monitoring,
+  window: Window | undefined,
+): () => Promise<string | undefined> {
+  let running: Promise<string | undefined> | undefined;
+  const look = async (): Promise<string | undefined> => {
+    const { voLabel } = tenant.selection;
+    if (voLabel === undefined || window === undefined) return undefined;
+    const pods = await monitoring.voLabelSplit(window);
+    if (pods === 0) return undefined;
+    return (
+      `${tenant.name}: ${pods} pods have the label ${voLabel} only as ${voLabel}_conflict1, so they count for VO_NAME. ` +
+      "Two labels of these pods have the same name in Prometheus (such as example.org/vo and example_org/vo): remove one of them."
+    );
+  };
+  return () => (running ??= look());
 }

@@ -2,12 +2,13 @@ import { z } from "zod";
 import type { ObjectStore } from "../store/object-store.ts";
 import { safeSegment } from "../store/object-store.ts";
 import { JobList } from "./job-list.ts";
-import type { CountedDay } from "./job-list.ts";
 import { readJson } from "./ledger.ts";
 import type { Damage } from "./ledger.ts";
-import type { CountedPiece } from "./count-piece.ts";
+import type { FreshDay } from "./counted-month.ts";
 import type { Tenant } from "./tenant.ts";
 import { dayUsage } from "./usage.ts";
+import type { OpenPod } from "./usage.ts";
+import type { DayFault } from "./vouch.ts";
 
 const count = z.number().int().min(0);
 const job = z.object({
@@ -21,31 +22,52 @@ const job = z.object({
   memoryRequest: count.exactOptional(),
   memoryUsed: count.exactOptional(),
 });
+const fault: z.ZodType<DayFault> = z.discriminatedUnion("kind", [
+  z.object({ kind: z.literal("metric_missing"), fact: z.enum(["ends", "starts", "phases", "requests"]) }),
+  z.object({
+    kind: z.literal("answers_disagree"),
+    lacks: z.enum(["end", "phase"]),
+    pods: count,
+    of: count,
+    example: z.string(),
+  }),
+]);
+const openPod = z.object({ day: z.string(), reason: z.enum(["not_finished", "no_end"]), succeeded: z.boolean() });
 const heldPiece = z.object({
   to: count,
-  days: z.array(z.object({ usage: dayUsage, jobs: z.array(job), settled: z.boolean() })),
-  notFinished: z.array(z.tuple([z.string(), z.number()])),
-  noEnd: z.array(z.string()),
+  days: z.array(
+    z.object({
+      usage: dayUsage,
+      jobs: z.array(job),
+      settled: z.boolean(),
+      fault: fault.optional(),
+      unproven: z.boolean(),
+      few: count.exactOptional(),
+    }),
+  ),
+  open: z.array(z.tuple([z.string(), openPod])),
 });
 
 /** What earlier invocations of the same run have counted of a month, settled or not. */
 export type Held = {
-  readonly days: ReadonlyMap<string, CountedDay & { readonly settled: boolean }>;
-  /** of the piece that looked furthest */
-  readonly latest: { readonly to: number; readonly notFinished: ReadonlyMap<string, number> };
-  readonly noEnd: ReadonlySet<string>;
+  readonly days: ReadonlyMap<string, FreshDay>;
+  /** pods that were left open, by uid */
+  readonly open: ReadonlyMap<string, OpenPod>;
 };
 
-const NOTHING: Held = { days: new Map(), latest: { to: 0, notFinished: new Map() }, noEnd: new Set() };
+/** A piece as it was taken over. */
+export type KeptPiece = {
+  readonly to: number;
+  readonly open: ReadonlyMap<string, OpenPod>;
+  readonly days: readonly FreshDay[];
+};
+
+const NOTHING: Held = { days: new Map(), open: new Map() };
 
 function withPiece(held: Held, piece: z.infer<typeof heldPiece>): Held {
   const days = new Map(held.days);
-  for (const { usage, jobs, settled } of piece.days) days.set(usage.day, { usage, jobs: new JobList(jobs), settled });
-  return {
-    days,
-    latest: piece.to > held.latest.to ? { to: piece.to, notFinished: new Map(piece.notFinished) } : held.latest,
-    noEnd: new Set([...held.noEnd, ...piece.noEnd]),
-  };
+  for (const day of piece.days) days.set(day.usage.day, { ...day, jobs: new JobList(day.jobs) });
+  return { days, open: new Map([...held.open, ...piece.open]) };
 }
 
 /**
@@ -78,13 +100,16 @@ export class Scratch {
     return held;
   }
 
-  async save(tenant: Tenant, month: string, piece: CountedPiece, settled: (day: string) => boolean): Promise<void> {
-    const { unfinished } = piece;
+  async save(tenant: Tenant, month: string, piece: KeptPiece): Promise<void> {
     const body: z.infer<typeof heldPiece> = {
       to: piece.to,
-      days: piece.days.map(({ usage, jobs }) => ({ usage, jobs: [...jobs], settled: settled(usage.day) })),
-      notFinished: [...unfinished.notFinished],
-      noEnd: [...unfinished.noEnd],
+      days: piece.days.map((day) => ({
+        ...day,
+        jobs: [...day.jobs],
+        settled: day.settled === true,
+        unproven: day.unproven === true,
+      })),
+      open: [...piece.open],
     };
     await this.#store.put(
       `${this.#prefix(tenant, month)}${piece.days[0]?.usage.day ?? "none"}.json`,

@@ -5,7 +5,6 @@ import { withoutCpu } from "./cpu-share.ts";
 import type { UnitOutcome } from "./month.ts";
 import { exitCode, runErrors } from "./run.ts";
 import type { RunResult } from "./run.ts";
-import { monthOf } from "./time.ts";
 import { LEFT_OUT } from "./usage.ts";
 import type { LeftOut } from "./usage.ts";
 
@@ -21,7 +20,7 @@ export type TenantMonthSummary = {
   readonly wallHours: number;
   readonly firstEnd: number | null;
   readonly lastEnd: number | null;
-  readonly leftOut: Readonly<Record<LeftOut, number>> & { readonly not_finished: number };
+  readonly leftOut: Readonly<Record<LeftOut, number>>;
   /** wallclock: jobs without measured CPU use */
   readonly jobsWithoutCpu: number;
   /** days that are counted for good, and days counted afresh each run */
@@ -30,8 +29,12 @@ export type TenantMonthSummary = {
   readonly error: ErrorSummary | null;
 };
 
-export type UnitSummary = Omit<UnitOutcome, "unit" | "error"> &
-  UnitOutcome["unit"] & { readonly error: ErrorSummary | null };
+export type UnitSummary = Omit<UnitOutcome, "unit" | "error" | "status"> &
+  UnitOutcome["unit"] & {
+    /** `would_publish`: of a dry run, in which nothing is `published` */
+    readonly status: UnitOutcome["status"] | "would_publish";
+    readonly error: ErrorSummary | null;
+  };
 
 /** The whole result of a run as plain data: what `--json` prints. */
 export type RunSummary = {
@@ -43,19 +46,17 @@ export type RunSummary = {
     readonly tenants: readonly TenantMonthSummary[];
     readonly units: readonly UnitSummary[];
   }[];
-  /** per tenant: pods that finished without an end or vanished before one was scraped; they belong to no day */
-  readonly noEnd: Readonly<Record<string, number>>;
   readonly asked: { readonly days: number; readonly pieces: number };
   readonly damaged: RunResult["damaged"];
   readonly interrupted: boolean;
   readonly exitCode: number;
 };
 
-function tenantMonth(month: CountedMonth, notFinished: ReadonlyMap<string, number>): TenantMonthSummary {
+function tenantMonth(month: CountedMonth): TenantMonthSummary {
   const groups = month.days.flatMap((day) => day.groups);
   const sum = (value: (group: (typeof groups)[number]) => number): number =>
     groups.reduce((total, group) => total + value(group), 0);
-  const leftOut = { no_cpu_request: 0, negative_duration: 0, no_start: 0 };
+  const leftOut = { no_cpu_request: 0, negative_duration: 0, no_start: 0, not_finished: 0, no_end: 0 };
   for (const day of month.days) for (const reason of LEFT_OUT) leftOut[reason] += day.leftOut[reason];
   return {
     tenant: month.tenant.name,
@@ -65,10 +66,7 @@ function tenantMonth(month: CountedMonth, notFinished: ReadonlyMap<string, numbe
     wallHours: sum((group) => group.wallSeconds) / 3600,
     firstEnd: groups.length === 0 ? null : Math.min(...groups.map((group) => group.firstEnd)),
     lastEnd: groups.length === 0 ? null : Math.max(...groups.map((group) => group.lastEnd)),
-    leftOut: {
-      ...leftOut,
-      not_finished: [...notFinished.values()].filter((end) => monthOf(end) === month.period.month).length,
-    },
+    leftOut,
     jobsWithoutCpu: withoutCpu([month]).jobs,
     days: {
       settled: month.days.filter((day) => month.settled.has(day.day)).length,
@@ -79,23 +77,26 @@ function tenantMonth(month: CountedMonth, notFinished: ReadonlyMap<string, numbe
   };
 }
 
-function unitSummary({ unit, error, ...rest }: UnitOutcome): UnitSummary {
-  return { ...unit, ...rest, error: error === undefined ? null : errorSummary(error) };
+function unitSummary({ unit, error, status, ...rest }: UnitOutcome, dryRun: boolean): UnitSummary {
+  return {
+    ...unit,
+    ...rest,
+    status: dryRun && status === "published" ? "would_publish" : status,
+    error: error === undefined ? null : errorSummary(error),
+  };
 }
 
 /** A run's result as plain data. */
-export function summarise(result: RunResult): RunSummary {
-  const open = new Map(result.tenants.map(({ tenant, count }) => [tenant.name, count.notFinished]));
+export function summarise(result: RunResult, dryRun = false): RunSummary {
   return {
     now: result.now,
     months: result.months.map(({ period, counted, units }) => ({
       month: period.month,
       from: period.from,
       to: period.to,
-      tenants: counted.map((month) => tenantMonth(month, open.get(month.tenant.name) ?? new Map())),
-      units: units.map(unitSummary),
+      tenants: counted.map(tenantMonth),
+      units: units.map((unit) => unitSummary(unit, dryRun)),
     })),
-    noEnd: Object.fromEntries(result.tenants.map(({ tenant, count }) => [tenant.name, count.noEnd.size])),
     asked: {
       days: result.tenants.reduce((sum, { count }) => sum + count.asked.days, 0),
       pieces: result.tenants.reduce((sum, { count }) => sum + count.asked.pieces, 0),

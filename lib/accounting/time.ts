@@ -53,3 +53,35 @@ export function yearAndMonth(month: string): { year: number; month: number } {
 export function showTime(epoch: number): string {
   return `${utc(epoch).toFormat("yyyy-MM-dd HH:mm:ss")} UTC`;
 }
+
+/** How many ranges a message lists; more are only counted. */
+const MOST_RANGES = 10;
+
+/** Days (`yyyy-mm-dd`, ascending) for people: consecutive ones as a range, e.g. `2026-10-08 to 2026-10-19 (12 days)`. */
+export function showDays(days: readonly string[]): string {
+  const ranges: { first: string; last: string; count: number }[] = [];
+  for (const day of days.toSorted()) {
+    const held = ranges.at(-1);
+    if (held !== undefined && endOfDay(held.last) === startOf(day)) {
+      held.last = day;
+      held.count += 1;
+    } else ranges.push({ first: day, last: day, count: 1 });
+  }
+  return listed(ranges.map(({ first, last, count }) => (count === 1 ? first : `${first} to ${last} (${count} days)`)));
+}
+
+/** Stretches of time for people, with their length, e.g. `2026-10-08 10:00 to 2026-10-08 12:30 UTC (2.5 h)`. */
+export function showStretches(stretches: readonly { readonly from: number; readonly to: number }[]): string {
+  return listed(
+    stretches.map(({ from, to }) => {
+      const length =
+        to - from >= 2 * DAY ? `${Math.round((to - from) / DAY)} days` : `${Math.round((to - from) / 360) / 10} h`;
+      return `${utc(from).toFormat("yyyy-MM-dd HH:mm")} to ${utc(to).toFormat("yyyy-MM-dd HH:mm")} UTC (${length})`;
+    }),
+  );
+}
+
+function listed(ranges: readonly string[]): string {
+  const more = ranges.length - MOST_RANGES;
+  return ranges.slice(0, MOST_RANGES).join(", ") + (more > 0 ? ` and ${more} more` : "");
+}

@@ -2,9 +2,14 @@ import { z } from "zod";
 import type { FinishedPod } from "./pods.ts";
 import { DAY, startOf } from "./time.ts";
 
-/** Why a finished pod of the day is not counted. */
-export const LEFT_OUT = ["no_cpu_request", "negative_duration", "no_start"] as const;
+/**
+ * Why a pod of the day is not counted. `not_finished`: one of its containers ended on that day, the pod runs on. `no_end`: it
+ * was evicted, or deleted before its completion was scraped; its day is the one on which it was last seen.
+ */
+export const LEFT_OUT = ["no_cpu_request", "negative_duration", "no_start", "not_finished", "no_end"] as const;
 export type LeftOut = (typeof LEFT_OUT)[number];
+/** Why a finished pod is no job. */
+type NoJob = Exclude<LeftOut, "not_finished" | "no_end">;
 
 const count = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 
@@ -27,7 +32,16 @@ export type UsageGroup = z.infer<typeof usageGroup>;
 export const dayUsage = z.object({
   day: z.string().regex(/^\d{4}-\d{2}-\d{2}$/),
   groups: z.array(usageGroup),
-  leftOut: z.object({ no_cpu_request: count, negative_duration: count, no_start: count }),
+  // Ledgers of version 0.1 do not have the last two, nor the succeeded ones.
+  leftOut: z.object({
+    no_cpu_request: count,
+    negative_duration: count,
+    no_start: count,
+    not_finished: count.default(0),
+    no_end: count.default(0),
+  }),
+  /** how many of those that are left out have succeeded */
+  succeededLeftOut: count.default(0),
   /** stretches without a sign of monitoring, epoch seconds */
   gaps: z.array(z.object({ from: count, to: count })),
   /** whether measured CPU use was asked for */
@@ -58,7 +72,7 @@ export type ByUid = { get(uid: string): number | undefined };
 export type Details = { readonly cpu?: ByUid; readonly memoryRequest?: ByUid; readonly memoryUsed?: ByUid };
 
 /** A pod as a job, or the reason why it is left out. */
-export function toJob(pod: FinishedPod, defaultMilliCores: number | undefined, details: Details = {}): Job | LeftOut {
+export function toJob(pod: FinishedPod, defaultMilliCores: number | undefined, details: Details = {}): Job | NoJob {
   if (pod.start === undefined) return "no_start";
   if (pod.end < pod.start) return "negative_duration";
   const milliCores = pod.milliCores ?? defaultMilliCores;
@@ -116,7 +130,8 @@ export function mergeGroups(groups: Iterable<UsageGroup>): UsageGroup[] {
 
 /** Jobs added up one by one, without keeping them: there may be ten thousand a day, and few sizes among them. */
 class DaySum {
-  readonly leftOut = { no_cpu_request: 0, negative_duration: 0, no_start: 0 };
+  readonly leftOut = { no_cpu_request: 0, negative_duration: 0, no_start: 0, not_finished: 0, no_end: 0 };
+  succeededLeftOut = 0;
   readonly jobs: Job[] = [];
   readonly #groups = new Map<string, UsageGroup>();
   readonly #cpuAsked: boolean;
@@ -130,6 +145,11 @@ class DaySum {
     const held = this.#groups.get(key);
     const group = groupOf(job, this.#cpuAsked);
     this.#groups.set(key, held === undefined ? group : addGroups(held, group));
+  }
+
+  leaveOut(reason: LeftOut, succeeded: boolean): void {
+    this.leftOut[reason] += 1;
+    if (succeeded) this.succeededLeftOut += 1;
   }
 
   groups(): UsageGroup[] {
@@ -157,6 +177,13 @@ function groupOf(job: Job, cpuAsked: boolean): UsageGroup {
   };
 }
 
+/** A pod that is left out without an end that counts: its day, why, and whether it succeeded. */
+export type OpenPod = {
+  readonly day: string;
+  readonly reason: "not_finished" | "no_end";
+  readonly succeeded: boolean;
+};
+
 export type DayOfJobs = { readonly usage: DayUsage; readonly jobs: readonly Job[] };
 
 /**
@@ -164,6 +191,7 @@ export type DayOfJobs = { readonly usage: DayUsage; readonly jobs: readonly Job[
  * @param days the days wanted; pods of other days are passed over
  * @param gapsOf gaps of monitoring to note with a day
  * @param options.details what was asked beyond the count
+ * @param options.openPods pods that have no end that counts; they are left out, and counted as such
  * @param options.withJobs whether the single jobs are wanted too (default); a month of them is what would fill the memory
  */
 export function toDays(
@@ -173,10 +201,11 @@ export function toDays(
     readonly defaultMilliCores: number | undefined;
     readonly gapsOf: (day: string) => DayUsage["gaps"];
     readonly details?: Details;
+    readonly openPods?: Iterable<OpenPod>;
     readonly withJobs?: boolean;
   },
 ): readonly DayOfJobs[] {
-  const { defaultMilliCores, gapsOf, details, withJobs = true } = options;
+  const { defaultMilliCores, gapsOf, details, openPods = [], withJobs = true } = options;
   const cpuAsked = details?.cpu !== undefined;
   const byDay = new Map(days.map((day): [number, DaySum] => [startOf(day) / DAY, new DaySum(cpuAsked)]));
   for (const pod of pods) {
@@ -184,15 +213,17 @@ export function toDays(
     if (sum === undefined) continue;
     const job = toJob(pod, defaultMilliCores, details);
     if (typeof job === "string") {
-      sum.leftOut[job] += 1;
+      sum.leaveOut(job, pod.succeeded);
       continue;
     }
     sum.add(job);
     if (withJobs) sum.jobs.push(job);
   }
+  for (const { day, reason, succeeded } of openPods) byDay.get(startOf(day) / DAY)?.leaveOut(reason, succeeded);
   return [...byDay.values()].map((sum, index) => {
     const day = days[index] ?? "";
-    const usage = { day, groups: sum.groups(), leftOut: sum.leftOut, gaps: gapsOf(day), cpuAsked };
+    const { leftOut, succeededLeftOut } = sum;
+    const usage = { day, groups: sum.groups(), leftOut, succeededLeftOut, gaps: gapsOf(day), cpuAsked };
     return { usage, jobs: sum.jobs };
   });
 }

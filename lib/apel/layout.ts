@@ -44,6 +44,8 @@ const monthly = {
   Processors: int32,
 };
 const ends = { EarliestEndTime: time, LatestEndTime: time, UpdateTime: ignored };
+/** In summaries the description came with APEL 2.5.0. An older server rejects it: gridmeter writes none, people may. */
+const infrastructure = { InfrastructureType: text(20), InfrastructureDescription: text(100) };
 
 /** APEL: an individual record's durations and memory pass through signed 32-bit parameters. */
 const job = {
@@ -62,8 +64,7 @@ const jobExtras = {
   FQAN: text(),
   Processors: int32,
   NodeCount: int32,
-  InfrastructureDescription: text(100),
-  InfrastructureType: text(20),
+  ...infrastructure,
   MemoryReal: int32,
   MemoryVirtual: int32,
   SubmitHostType: ignored,
@@ -81,14 +82,14 @@ const SUMMARY_02: Layout = {
   header: "APEL-summary-job-message: v0.2",
   fields: fields(
     { ...monthly, ServiceLevelType: slType, ServiceLevel: slValue },
-    { ...user, ...ends, InfrastructureType: text(20) },
+    { ...user, ...ends, ...infrastructure },
   ),
 };
 const SUMMARY_04: Layout = {
   kind: "summary",
   version: "0.4",
   header: "APEL-summary-job-message: v0.4",
-  fields: fields({ ...monthly, ServiceLevel: slDict }, { ...user, ...ends, InfrastructureType: text(20) }),
+  fields: fields({ ...monthly, ServiceLevel: slDict }, { ...user, ...ends, ...infrastructure }),
 };
 const NORMALISED_04: Layout = {
   kind: "normalised",
@@ -105,6 +106,9 @@ const INDIVIDUAL_03: Layout = {
   header: "APEL-individual-job-message: v0.3",
   fields: fields(job, { ...jobExtras, ServiceLevelType: slType, ServiceLevel: slValue }),
 };
+/** APEL reads the older headers as v0.3. None is written, but older programs' files hold them. */
+const INDIVIDUAL_01: Layout = { ...INDIVIDUAL_03, header: "APEL-individual-job-message: v0.1" };
+const INDIVIDUAL_02: Layout = { ...INDIVIDUAL_03, header: "APEL-individual-job-message: v0.2" };
 const INDIVIDUAL_04: Layout = {
   kind: "individual",
   version: "0.4",
@@ -118,11 +122,13 @@ const SYNC_01: Layout = {
   fields: fields({ Site: text(), NumberOfJobs: int32, Month: int32, Year: int32 }, { SubmitHost: text() }),
 };
 
-/** Every message gridmeter writes or passes on. */
+/** Every message that gridmeter writes or passes on. */
 export const LAYOUTS: readonly Layout[] = [
   SUMMARY_02,
   SUMMARY_04,
   NORMALISED_04,
+  INDIVIDUAL_01,
+  INDIVIDUAL_02,
   INDIVIDUAL_03,
   INDIVIDUAL_04,
   SYNC_01,

@@ -55,7 +55,7 @@ export function parseBucketPlace(text: string): Parsed<BucketPlace> {
   return good({ kind: "s3", bucket, prefix });
 }
 
-/** Reads `--ledger`: a directory, `s3://BUCKET/PREFIX`, or the word `none` (a directory of that name is written `./none`). */
+/** Reads `--ledger` or LEDGER_PATH: a directory, `s3://BUCKET/PREFIX`, or the word `none` (a directory of that name is written `./none`). */
 export function parseLedgerPlace(text: string): Parsed<LedgerPlace> {
   if (text === "none") return good({ kind: "none" });
   if (text.trim() === "" || text.includes("\0")) return bad("names no directory. Write a directory, or none");

@@ -1,13 +1,14 @@
 import { accessSync, constants, readFileSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import { parse as parseDotenv } from "dotenv";
 import { GridmeterError, errorText } from "../errors.ts";
 import { certificateProblems } from "../prometheus/certificates.ts";
 import type { Connection } from "../prometheus/connection.ts";
-import { DEFAULT_LEDGER } from "./destination.ts";
+import { readEnvFile } from "./env-file.ts";
+import { judgeNames, type Names } from "./names.ts";
 import { parseSettings, type Settings } from "./parse-settings.ts";
-import { configurationError, type Problem } from "./problems.ts";
-import type { Raw } from "./read.ts";
+import { configurationError, problemLines, type Problem } from "./problems.ts";
+import { readSettings, type Raw } from "./read.ts";
+import { runSettings } from "./settings.ts";
 
 /** What the command line says; each wins over environment and env file. */
 export type Overrides = {
@@ -26,10 +27,16 @@ export type LoadRequest = {
   readonly directory?: string | undefined;
 };
 
-export type LoadedSettings = Settings & {
-  /** as written; `parseLedgerPlace` reads it */
-  readonly ledger: string;
+export type LoadedSettings = Settings;
+
+/** Where messages and the ledger are, as written; undefined where nothing names the place. */
+export type LoadedPlaces = {
+  readonly output: string | undefined;
+  readonly ledger: string | undefined;
+  readonly warnings: readonly string[];
 };
+
+const placeSettings = runSettings.pick({ OUTPUT_PATH: true, LEDGER_PATH: true });
 
 const FILES = [
   "TENANTS_FILE",
@@ -40,28 +47,20 @@ const FILES = [
 ];
 
 /**
- * Reads env file, environment and tenants file. A variable of the environment wins over the env file, as in KAPEL; the command
- * line wins over both. Relative paths of files to read start where they are written: beside the env file or the tenants file, or,
- * from the environment, in `directory`. The paths in the result are absolute; `output` and `ledger` are as written.
+ * Reads env file (`${NAME}` in it is expanded, see `readEnvFile`), environment and tenants file. A variable of the environment
+ * wins over the env file, as in KAPEL; the command line wins over both. Relative paths of files to read start where they are
+ * written: beside the env file or the tenants file, or, from the environment, in `directory`. The paths in the result are
+ * absolute; `output` and `ledger` are as written.
  * @throws GridmeterError `config_invalid` (or `period_invalid`), also for files that cannot be read and certificates that are no good; `usage` for --start or --end
  * outside gap mode
  */
-export function loadSettings({ env, envFile, overrides = {}, directory = process.cwd() }: LoadRequest): LoadedSettings {
-  const envPath = envFile === undefined ? undefined : resolve(directory, envFile);
-  const written = envPath === undefined ? {} : parseDotenv(contents(envPath, "env file"));
-  const merged: Raw = {
-    ...absolute(written, envPath === undefined ? directory : dirname(envPath)),
-    ...absolute(definedOnly(env), directory),
-    ...definedOnly({
-      PUBLISHING_MODE: overrides.mode,
-      QUERY_START: overrides.start,
-      QUERY_END: overrides.end,
-      OUTPUT_PATH: overrides.output,
-    }),
-  };
+export function loadSettings(request: LoadRequest): LoadedSettings {
+  const { overrides = {}, directory = process.cwd() } = request;
+  const { merged, names } = gathered(request);
   checkOptions(overrides, merged["PUBLISHING_MODE"]);
   const tenantsPath = filled(merged["TENANTS_FILE"]);
-  const settings = parseSettings(merged, tenantsPath === undefined ? undefined : contents(tenantsPath, "TENANTS_FILE"));
+  const text = tenantsPath === undefined ? undefined : contents(tenantsPath, "TENANTS_FILE");
+  const settings = parseSettings(merged, text, names);
   const base = tenantsPath === undefined ? directory : dirname(tenantsPath);
   const tenants = settings.tenants.map(({ tenant, connection }) => ({ tenant, connection: rooted(connection, base) }));
   const problems = tenants.flatMap(({ tenant, connection }) => unreadable(tenant.name, connection));
@@ -70,7 +69,58 @@ export function loadSettings({ env, envFile, overrides = {}, directory = process
       problems,
       tenants.map(({ tenant }) => tenant.name),
     );
-  return { ...settings, tenants, ledger: overrides.ledger ?? DEFAULT_LEDGER };
+  return { ...settings, tenants };
+}
+
+/**
+ * Reads only OUTPUT_PATH and LEDGER_PATH, from options, environment and env file, for a command that needs no other setting.
+ * Defaults are left to the command.
+ * @throws GridmeterError `config_invalid`
+ */
+export function loadPlaces(request: LoadRequest): LoadedPlaces {
+  const { merged, names } = gathered(request);
+  const { problems: wrong } = readSettings(placeSettings, placeSettings.partial(), merged);
+  const problems = [...names.problems, ...wrong];
+  if (problems.length > 0) throw configurationError([...problems, ...names.unset]);
+  return {
+    output: filled(merged["OUTPUT_PATH"]),
+    ledger: filled(merged["LEDGER_PATH"]),
+    warnings: problemLines([...names.unset, ...names.warnings], []),
+  };
+}
+
+/** All variables as texts, and what is to be said about their names. */
+function gathered({ env, envFile, overrides = {}, directory = process.cwd() }: LoadRequest): {
+  readonly merged: Raw;
+  readonly names: Names;
+} {
+  const envPath = envFile === undefined ? undefined : resolve(directory, envFile);
+  const file = readEnvFile(envPath === undefined ? "" : contents(envPath, "env file"), env);
+  const options = {
+    PUBLISHING_MODE: overrides.mode,
+    QUERY_START: overrides.start,
+    QUERY_END: overrides.end,
+    OUTPUT_PATH: overrides.output,
+    LEDGER_PATH: overrides.ledger,
+  };
+  const merged = {
+    ...absolute(Object.fromEntries(file.values), envPath === undefined ? directory : dirname(envPath)),
+    ...absolute(definedOnly(env), directory),
+    ...definedOnly(options),
+  };
+  checkFilled({ "--output": overrides.output, "--ledger": overrides.ledger });
+  return { merged, names: judgeNames(file, env) };
+}
+
+/** An option that was just typed must not be passed over: `--ledger "$PLACE"` with no PLACE would go to the default. */
+function checkFilled(options: Raw): void {
+  for (const [option, text] of Object.entries(options)) {
+    if (text === undefined || filled(text) !== undefined) continue;
+    throw new GridmeterError(
+      "usage",
+      `${option} is empty; nothing was published. Name a place, or leave the option out.`,
+    );
+  }
 }
 
 /** A leftover QUERY_START is ignored in auto mode, as in KAPEL; an option that was just typed must not be. */

@@ -1,5 +1,6 @@
 import type { Tenant } from "../accounting/tenant.ts";
 import type { Connection } from "../prometheus/connection.ts";
+import { NO_NAMES, type Names } from "./names.ts";
 import { configurationError, problemLines, quoted, type Problem } from "./problems.ts";
 import { hint, readSettings, type Raw } from "./read.ts";
 import { runSettings } from "./settings.ts";
@@ -15,6 +16,8 @@ export type Settings = {
   readonly queryEnd?: number;
   /** as written; `parseDestination` reads it and finds nothing wrong with it */
   readonly output: string;
+  /** as written; `parseLedgerPlace` reads it and finds nothing wrong with it */
+  readonly ledger: string;
   /** allowed, but seldom meant; one line each */
   readonly warnings: readonly string[];
 };
@@ -32,9 +35,10 @@ const ONE_OF_A_KIND = [
 /**
  * Reads all settings from environment variables and the text of the tenants file (of TENANTS_FILE; without it there is one
  * tenant). Unknown variables are ignored, unknown keys of the file are not. Whether files exist is not looked at.
+ * @param names what is to be said about the names of the variables, with everything else
  * @throws GridmeterError `config_invalid` (`period_invalid` if only the period is off) that lists all problems, secrets masked
  */
-export function parseSettings(env: Raw, tenantsFileText?: string): Settings {
+export function parseSettings(env: Raw, tenantsFileText?: string, names: Names = NO_NAMES): Settings {
   const isGap = env["PUBLISHING_MODE"]?.trim() === "gap";
   // As KAPEL: a period that is left over in the environment means nothing in auto mode.
   const runRaw = isGap ? env : { ...env, QUERY_START: undefined, QUERY_END: undefined };
@@ -43,24 +47,28 @@ export function parseSettings(env: Raw, tenantsFileText?: string): Settings {
   const drafts =
     file === undefined ? [draftTenant(undefined, env)] : file.tenants.map((listed) => draftListed(listed, env));
   const problems = [
+    ...names.problems,
     ...run.problems,
     ...periodProblems(run.part, isGap, new Set(run.problems.map(({ setting }) => setting)), runRaw),
     ...(file?.problems ?? []),
     ...drafts.flatMap((draft) => draft.problems),
     ...checkTogether(drafts),
   ];
-  const names = drafts.map(({ name }) => name);
-  if (run.full === undefined || problems.length > 0) throw configurationError(problems, names);
-  const { PUBLISHING_MODE: mode, OUTPUT_PATH: output, QUERY_START: queryStart, QUERY_END: queryEnd } = run.full;
+  const tenantNames = drafts.map(({ name }) => name);
+  if (run.full === undefined || problems.length > 0)
+    throw configurationError([...problems, ...names.unset], tenantNames);
+  const { PUBLISHING_MODE: mode, OUTPUT_PATH: output, LEDGER_PATH: ledger } = run.full;
+  const { QUERY_START: queryStart, QUERY_END: queryEnd } = run.full;
   return {
     tenants: drafts.flatMap(({ made }) => (made === undefined ? [] : [made])),
     mode,
     ...(queryStart === undefined ? {} : { queryStart }),
     ...(queryEnd === undefined ? {} : { queryEnd }),
     output,
+    ledger,
     warnings: problemLines(
-      drafts.flatMap((draft) => draft.warnings),
-      names,
+      [...names.unset, ...names.warnings, ...drafts.flatMap((draft) => draft.warnings)],
+      tenantNames,
     ),
   };
 }

@@ -35,7 +35,8 @@ export function problemLines(problems: readonly Problem[], tenantNames: readonly
     const whose = isCommon ? "" : ` (tenant${tenants.size > 1 ? "s" : ""} ${names})`;
     const option = ABOUT.get(problem.setting)?.option;
     const setting = problem.setting + (option === undefined ? "" : ` (${option})`);
-    return `${setting}${problem.quoted === undefined ? "" : `=${problem.quoted}`}${whose}: ${problem.text}.`;
+    const end = problem.text.endsWith("?") ? "" : ".";
+    return `${setting}${problem.quoted === undefined ? "" : `=${problem.quoted}`}${whose}: ${problem.text}${end}`;
   });
 }
 

@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { apelText } from "./apel-text.ts";
-import { DEFAULT_OUTPUT, parseDestination } from "./destination.ts";
+import { DEFAULT_LEDGER, DEFAULT_OUTPUT, parseDestination, parseLedgerPlace } from "./destination.ts";
 import { parseLabelPrefix, parseNamespace, parseSelector, parseVoLabel } from "./kubernetes.ts";
 import { parseMatchers } from "./matchers.ts";
-import { good, parsedBy } from "./parsed.ts";
+import { good, parsedBy, type Parsed } from "./parsed.ts";
 import { parseInstant } from "./period.ts";
 import { maskServer, parseAuthorization, parseOrgId, parseRegion, parseServer } from "./server.ts";
 import { boolean, decimal, duration, milliCores, oneOf, utcDay, wholeNumber } from "./values.ts";
@@ -29,6 +29,12 @@ export type About = {
 
 const about = z.registry<About>();
 const fileName = parsedBy(good<string>);
+/** Checks a text that is kept as it is written. */
+const asWritten = (parse: (text: string) => Parsed<unknown>) =>
+  parsedBy((text) => {
+    const parsed = parse(text);
+    return parsed.ok ? good(text) : parsed;
+  });
 const INT32 = 2_147_483_647;
 
 /** Settings of the whole run; a tenant cannot override them. */
@@ -57,16 +63,20 @@ export const runSettings = z.object({
     option: "--end",
     kapel: true,
   }),
-  OUTPUT_PATH: parsedBy((text) => {
-    const parsed = parseDestination(text);
-    return parsed.ok ? good(text) : parsed;
-  }).register(about, {
+  OUTPUT_PATH: asWritten(parseDestination).register(about, {
     meaning:
       "Where messages go: `dirq:DIR` (ssmsend's `path_type: dirq`) or `dir:DIR` (`path_type: directory`), or `s3://BUCKET/PREFIX`, from where `gridmeter spool` takes them; a bare path is a dirq. The default is not KAPEL's /srv/kapel.",
     example: "/srv/kapel",
     default: DEFAULT_OUTPUT,
     option: "--output",
     kapel: true,
+  }),
+  LEDGER_PATH: asWritten(parseLedgerPlace).register(about, {
+    meaning:
+      "Where counted days and what was published are kept: a directory, `s3://BUCKET/PREFIX`, or `none`: a run that remembers nothing. Of the command line; the functions have their bucket.",
+    example: "/var/lib/gridmeter/ledger",
+    default: DEFAULT_LEDGER,
+    option: "--ledger",
   }),
   TENANTS_FILE: fileName.optional().register(about, {
     meaning:

@@ -23,6 +23,12 @@ export function adviseOn(status: number, text: string, target: string, signed: b
     };
   }
   if (status === 401 || status === 403) return { code: "prometheus_auth", advice: authAdvice(text, signed) };
+  if (status === 407) {
+    return {
+      code: "prometheus_auth",
+      advice: "Write the proxy's user and password into the variable that names it: http://user:password@host:port.",
+    };
+  }
   if (PLAIN_TO_TLS.test(text)) {
     return { code: "prometheus_bad_answer", advice: "Write https:// instead of http:// in PROMETHEUS_SERVER." };
   }
@@ -34,6 +40,16 @@ export function adviseOn(status: number, text: string, target: string, signed: b
       code: "prometheus_bad_query",
       advice:
         "Check PROMETHEUS_LABELS, PROMETHEUS_LABEL_PREFIX and MONITORING_SELECTOR; `gridmeter plan` shows the queries.",
+    };
+  }
+  if (status === 414)
+    return { code: "prometheus_bad_query", advice: "Let the server, or the proxy before it, take POST." };
+  if (status === 405 || status === 501) {
+    return {
+      code: "prometheus_bad_answer",
+      advice:
+        "Set PROMETHEUS_SERVER to the base of the Prometheus HTTP API, the part before /api/v1, and let the server, or the " +
+        "proxy before it, take POST or GET there.",
     };
   }
   if (status === 429) {

@@ -78,7 +78,8 @@ export function readVersion(body: unknown): string | undefined {
   return answer.success ? answer.data.data.version : undefined;
 }
 
-function numberOf(text: string): number | undefined {
+/** A sample value as Prometheus writes it, or undefined for any other text. */
+export function numberOf(text: string): number | undefined {
   if (!NUMBER.test(text)) return SPECIAL.get(text);
   const number = Number(text);
   return Number.isNaN(number) ? undefined : number;

@@ -23,12 +23,14 @@ export function authorization(settings: {
 }
 
 /**
- * Takes out of a text what must never be shown: the header, the credential in it without its scheme, the address's password,
- * and the session token of signed requests, which Amazon repeats when it finds a signature wrong.
+ * Takes out of a text what must never be shown: the header, the credential in it without its scheme, the address's password
+ * and its query string, which a server may repeat, and the session token of signed requests, which Amazon repeats when it
+ * finds a signature wrong.
  */
 export function hider(base: URL, header: string | undefined): (text: string) => string {
   const credentials = header === undefined ? [] : [header, header.replace(/^\S+\s+/, "")];
-  const secrets = [...credentials, base.password, decodeURIComponent(base.password)].filter((secret) => secret !== "");
+  const inAddress = [base.password, decodeURIComponent(base.password), base.search.slice(1)];
+  const secrets = [...credentials, ...inAddress].filter((secret) => secret !== "");
   return (text) =>
     secrets
       .reduce((shown, secret) => shown.replaceAll(secret, "***"), text)

@@ -1,9 +1,11 @@
 import { DateTime } from "luxon";
+import { findGaps, joined } from "../accounting/observation.ts";
 import { CELL, type Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
+import { showStretches } from "../accounting/time.ts";
 import type { Series } from "./answer.ts";
 import type { Client } from "./connection.ts";
-import { type Evidence, cellsOf, evidenceLabels, evidenceOf, evidenceQuery, findSeen, narrowed } from "./evidence.ts";
+import { type Evidence, evidenceLabels, evidenceOf, evidenceQuery, findSeen, narrowed } from "./evidence.ts";
 import { inParts } from "./in-parts.ts";
 
 /** One answer of `gridmeter check`; `remedy` says what to do where it is not ok. */
@@ -22,13 +24,15 @@ export const GAP_DAYS = 35;
 const OLDEST_DAYS = 400;
 /** Amazon takes at most 32 days a query. */
 const CHUNK_DAYS = 30;
-/** accounting-rules: shorter gaps do not count. */
-const GAP = 1800;
-
 /** Was monitoring seen in the last hour? `now` in epoch seconds, as everywhere here. */
-export async function lastHour(client: Client, selection: Selection, now: number): Promise<Answer> {
+export async function lastHour(
+  client: Client,
+  selection: Selection,
+  now: number,
+  tenantNamespaces: readonly string[],
+): Promise<Answer> {
   const to = Math.floor(now / CELL) * CELL;
-  const cells = await findSeen(client, selection, { from: to - HOUR, to });
+  const { cells } = await findSeen(client, selection, { from: to - HOUR, to }, tenantNamespaces);
   const last = cells.at(-1);
   if (last !== undefined) return { ok: true, answer: `yes, last at ${time(last)}` };
   const selectors = evidenceOf(selection).map((evidence) => evidence.selector);
@@ -46,25 +50,25 @@ export async function gaps(
   selection: Selection,
   now: number,
   first: Promise<number | undefined>,
+  tenantNamespaces: readonly string[],
 ): Promise<Answer> {
   const to = Math.floor(now / CELL) * CELL;
   const from = Math.max(Math.floor(now / DAY) * DAY - GAP_DAYS * DAY, (await first) ?? 0);
-  const seen = new Set(await findSeen(client, selection, { from, to }));
-  const unseen: { from: number; to: number }[] = [];
-  for (const cell of cellsOf({ from, to })) {
-    if (seen.has(cell)) continue;
-    const last = unseen.at(-1);
-    if (last?.to === cell - CELL) last.to = cell;
-    else unseen.push({ from: cell - CELL, to: cell });
+  const { cells, partly, upOnly } = await findSeen(client, selection, { from, to }, tenantNamespaces);
+  const missed = joined([...findGaps(cells, { from, to }), ...partly]);
+  const quiet = upOnly.filter((stretch) => stretch.to - stretch.from > DAY);
+  if (missed.length > 0) {
+    return {
+      ok: false,
+      answer: `not seen: ${showStretches(missed)}`,
+      remedy: "Jobs that ended and were removed in these gaps are lost. A whole day unseen needs --allow-incomplete.",
+    };
   }
-  const long = unseen.filter((gap) => gap.to - gap.from > GAP);
-  if (long.length === 0) return { ok: true, answer: `it was seen throughout since ${time(from)}` };
-  const shown = long.slice(0, 10).map((gap) => `${time(gap.from)} to ${time(gap.to)}`);
-  const more = long.length > shown.length ? `, and ${long.length - shown.length} more` : "";
+  if (quiet.length === 0) return { ok: true, answer: `it was seen throughout since ${time(from)}` };
   return {
     ok: false,
-    answer: `not seen: ${shown.join(", ")}${more}`,
-    remedy: "Jobs that ended and were removed in these gaps are lost. A whole day unseen needs --allow-incomplete.",
+    answer: `it was up but showed no pod of any namespace: ${showStretches(quiet)}`,
+    remedy: "Fine if no pod ran then; else see the rights of kube-state-metrics and its list of namespaces.",
   };
 }
 

@@ -1,10 +1,12 @@
+import { isIndividual } from "../accounting/records.ts";
+import type { Selection, Tenant } from "../accounting/tenant.ts";
 import type { Window } from "../accounting/ports.ts";
-import type { Selection } from "../accounting/tenant.ts";
 import { GridmeterError } from "../errors.ts";
 import { type Answer, type Finding, GAP_DAYS, gaps, lastHour, oldest, oldestDay } from "./check-coverage.ts";
+import { cpuUse } from "./check-cpu.ts";
 import type { Client } from "./connection.ts";
 import { inParts } from "./in-parts.ts";
-import { podSelectors } from "./labels.ts";
+import { podSelectors, spellings } from "./labels.ts";
 import { findNamespaces } from "./namespaces.ts";
 import { overTime } from "./promql.ts";
 import { narrowedTo, uidLabels } from "./uid-parts.ts";
@@ -17,21 +19,30 @@ const DAY = 86_400;
 const POD_DAYS = 7;
 
 /**
- * Asks what a site administrator should know before the first run: reachable, monitoring and its gaps, label names,
- * namespace, age of the data, and whether the needed metrics exist. `now` in epoch seconds. A question that fails is
- * itself a finding; nothing is thrown but programming errors.
+ * Asks what a site administrator should know of the monitoring of a tenant: reachable, gaps, label names, namespace, age of the
+ * data, and whether the metrics exist. `now` in epoch seconds. What is not as it should be is a warning: whether a month can be published is
+ * judged by counting it. A question that fails is itself a finding; nothing is thrown but programming errors.
+ * @param tenantNamespaces the namespaces of all tenants
  */
-export async function checkPrometheus(client: Client, selection: Selection, now: number): Promise<readonly Finding[]> {
+export async function checkPrometheus(
+  client: Client,
+  tenant: Tenant,
+  now: number,
+  tenantNamespaces: readonly string[],
+): Promise<readonly Finding[]> {
+  const { selection } = tenant;
   const reach = await asked("Is Prometheus reachable?", () => reachable(client, now));
   if (!reach.ok) return [reach];
   const pods: Window = { from: now - POD_DAYS * DAY, to: now };
   const metric = (metric: string, extra: readonly string[], remedy: string): Promise<Finding> =>
     asked(`Does ${metric} exist in the namespace?`, () => exists(client, selection, pods, metric, extra, remedy));
   const first = oldestDay(client, selection, now);
+  const needsCpu = tenant.model === "wallclock";
   const found = await Promise.all([
-    asked("Was monitoring seen in the last hour?", () => lastHour(client, selection, now)),
-    asked(`When was it not seen in the last ${GAP_DAYS} days?`, () => gaps(client, selection, now, first)),
-    asked("Do labels have their own names?", () => labelNames(client, selection, pods)),
+    asked("Was monitoring seen in the last hour?", () => lastHour(client, selection, now, tenantNamespaces)),
+    asked(`When was it not seen in the last ${GAP_DAYS} days?`, () =>
+      gaps(client, selection, now, first, tenantNamespaces),
+    ),
     asked("Is the namespace there?", () => namespace(client, selection, pods)),
     asked("How far back does the data go?", () => oldest(now, first)),
     metric("kube_pod_status_phase", [], "Let kube-state-metrics export it: without it no job counts as finished."),
@@ -46,6 +57,9 @@ export async function checkPrometheus(client: Client, selection: Selection, now:
       [`resource="cpu"`],
       "Let kube-state-metrics 2 export it and jobs request CPU, or set DEFAULT_CORES.",
     ),
+    ...(needsCpu || isIndividual(tenant)
+      ? [asked("Does cAdvisor report CPU use of the namespace?", () => cpuUse(client, selection, pods, needsCpu))]
+      : []),
     ...(selection.voLabel === undefined ? [] : [asked("Does the VO label exist?", () => vo(client, selection, pods))]),
   ]);
   return [reach, ...found];
@@ -66,27 +80,17 @@ async function reachable(client: Client, now: number): Promise<Answer> {
   return { ok: true, answer: version === undefined ? "yes; it does not tell its version" : `yes, version ${version}` };
 }
 
-async function labelNames(client: Client, selection: Selection, window: Window): Promise<Answer> {
-  const { names, exportedNames } = await findNamespaces(client, selection, window);
-  if (selection.labelPrefix !== "") {
-    if (names.length > 0) return { ok: true, answer: `they are found with the prefix ${selection.labelPrefix}` };
+async function namespace(client: Client, selection: Selection, window: Window): Promise<Answer> {
+  const { names, prefixes } = await findNamespaces(client, selection, window);
+  if (names.includes(selection.namespace)) return { ok: true, answer: `yes, ${selection.namespace}` };
+  const [prefix] = prefixes;
+  if (prefix !== undefined) {
     return {
       ok: false,
-      answer: `no namespace is found under ${selection.labelPrefix}namespace`,
-      remedy: "Unset PROMETHEUS_LABEL_PREFIX if kube-state-metrics is scraped with honor_labels: true.",
+      answer: `only under the label ${prefix}namespace`,
+      remedy: `Scrape kube-state-metrics with honor_labels: true, or set PROMETHEUS_LABEL_PREFIX=${prefix}.`,
     };
   }
-  if (exportedNames.length === 0) return { ok: true, answer: "yes, none is exported_" };
-  return {
-    ok: false,
-    answer: `no: they are renamed to exported_namespace, exported_pod, ... (${list(exportedNames)})`,
-    remedy: "Scrape kube-state-metrics with honor_labels: true, or set PROMETHEUS_LABEL_PREFIX=exported_.",
-  };
-}
-
-async function namespace(client: Client, selection: Selection, window: Window): Promise<Answer> {
-  const { names } = await findNamespaces(client, selection, window);
-  if (names.includes(selection.namespace)) return { ok: true, answer: `yes, ${selection.namespace}` };
   return {
     ok: false,
     answer: `no, "${selection.namespace}" was not seen in the last ${POD_DAYS} days; known are: ${list(names)}`,
@@ -105,7 +109,8 @@ async function exists(
   let count = 0;
   let wasWhole = false;
   const ask = async (part: Window, uids: readonly string[]): Promise<readonly never[]> => {
-    const selectors = podSelectors(metric, narrowedTo(selection, uids), undefined, extra);
+    const narrow = narrowedTo(selection, uids);
+    const selectors = spellings(narrow).flatMap((spelling) => podSelectors(metric, narrow, spelling, undefined, extra));
     const query = `count(${overTime("last_over_time", selectors, part.to - part.from)})`;
     count = (await client.instant(query, part.to))[0]?.value ?? 0;
     wasWhole = part.from === window.from && part.to === window.to && uids.length === 0;

@@ -8,7 +8,8 @@ import { address, nameOf, parseUrl } from "./address.ts";
 import { type Sample, type Series, readMatrix, readVersion } from "./answer.ts";
 import { authorization, hider } from "./authorization.ts";
 import { type CertificateFiles, tlsAgent } from "./certificates.ts";
-import { CUT_SHORT, NOT_JSON, type Source, failure, isTransient } from "./failures.ts";
+import { CUT_SHORT, NOT_JSON, type Source, isTransient } from "./failures.ts";
+import { createAsker } from "./method.ts";
 import { AMAZON_REACH, checkReach, reachOf } from "./reach.ts";
 import { type Signer, createSigner } from "./sigv4.ts";
 import { NotJson, readJson, streamVector } from "./stream.ts";
@@ -62,7 +63,6 @@ const TRANSFER = 30;
  * query at a moment just past to half a minute earlier, unless told not to. Others ignore these.
  */
 const WHOLE_ANSWER = { partial_response: "false", dedup: "true", max_source_resolution: "0s", nocache: "1" };
-const FORM = "application/x-www-form-urlencoded";
 
 /**
  * A client for one run: it reads the token and certificate files now, retries what may pass (429, 5xx, network, cut bodies), and
@@ -115,42 +115,49 @@ export function createClient(connection: Connection): Client {
   const deadlineSeconds = timeoutSeconds + Math.min(timeoutSeconds, TRANSFER);
   const source: Source = {
     name: nameOf(base),
+    base,
     hide: hider(base, header),
     deadlineSeconds,
     signed: sigv4Region !== undefined,
   };
   const limit = pLimit(connection.concurrency);
 
-  const ask = <T>(path: string, request: AxiosRequestConfig, read: (body: Readable) => Promise<T>): Promise<T> =>
-    limit(async () => {
-      let refusal: unknown;
-      const signal = AbortSignal.timeout(deadlineSeconds * 1000);
-      try {
-        const response = await http.request<T>({
-          ...request,
-          url: address(base, path),
-          signal,
-          // Read before it is judged whether to try again, since a body may be cut short.
-          transformResponse: (body: Readable, _headers, status = 0) =>
-            status < 300 ? read(body) : startOf(addAbortSignal(signal, body)),
-          "axios-retry": { onRetry: (_count, error) => void (refusal = error) },
-        });
-        return response.data;
-      } catch (thrown) {
-        // A deadline reached while waiting to try again is the server's refusal, not a query too large.
-        throw failure(isCancel(thrown) ? (refusal ?? thrown) : thrown, source);
-      }
-    });
+  const send = async <T>(
+    request: AxiosRequestConfig,
+    signal: AbortSignal,
+    read: (body: Readable) => Promise<T>,
+  ): Promise<T> => {
+    let refusal: unknown;
+    try {
+      const response = await http.request<T>({
+        ...request,
+        signal,
+        // Read before it is judged whether to try again, since a body may be cut short.
+        transformResponse: (body: Readable, _headers, status = 0) =>
+          status < 300 ? read(body) : startOf(addAbortSignal(signal, body)),
+        "axios-retry": { onRetry: (_count, error) => void (refusal = error) },
+      });
+      return response.data;
+    } catch (thrown) {
+      // A deadline reached while waiting to try again is the server's refusal, not a query too large.
+      throw isCancel(thrown) ? (refusal ?? thrown) : thrown;
+    }
+  };
+  const deadline = (): AbortSignal => AbortSignal.timeout(deadlineSeconds * 1000);
+  const asker = createAsker(source);
   // Prometheus takes no fraction of a second.
   const timeout = Number.isInteger(timeoutSeconds) ? `${timeoutSeconds}s` : `${Math.ceil(timeoutSeconds * 1000)}ms`;
-  const post = <T>(path: string, form: Record<string, string>, read: (body: Readable) => Promise<T>): Promise<T> => {
-    const fields = new URLSearchParams({ ...form, timeout, ...WHOLE_ANSWER });
-    return ask(path, { method: "POST", headers: { "Content-Type": FORM }, data: fields.toString() }, read);
-  };
+  const ask = <T>(path: string, fields: Record<string, string>, read: (body: Readable) => Promise<T>): Promise<T> =>
+    limit(() => {
+      const signal = deadline();
+      return asker(address(base, path), { ...fields, timeout, ...WHOLE_ANSWER }, (request) =>
+        send(request, signal, read),
+      );
+    });
   const longest = sigv4Region === undefined ? Number.POSITIVE_INFINITY : AMAZON_REACH;
   const take = async <T>(query: string, at: number, begin: () => T, taker: (into: T) => Taker): Promise<T> => {
     checkReach(reachOf(query), longest, source.name);
-    return post("/api/v1/query", { query, time: `${at}` }, async (body) => {
+    return ask("/api/v1/query", { query, time: `${at}` }, async (body) => {
       const into = begin();
       // What the HTTP client has decompressed is another stream than the message that came.
       const checked = !(body instanceof IncomingMessage);
@@ -172,15 +179,14 @@ export function createClient(connection: Connection): Client {
     },
     range: async (query, from, to, step) => {
       checkReach(to - from + reachOf(query), longest, source.name);
-      return post("/api/v1/query_range", { query, start: `${from}`, end: `${to}`, step: `${step}` }, async (body) =>
+      return ask("/api/v1/query_range", { query, start: `${from}`, end: `${to}`, step: `${step}` }, async (body) =>
         readMatrix(await readJson(body, source.name), source.name),
       );
     },
     version: async () => {
       try {
-        return readVersion(
-          await ask("/api/v1/status/buildinfo", { method: "GET" }, async (body) => readJson(body, source.name)),
-        );
+        const request = { method: "GET", url: address(base, "/api/v1/status/buildinfo") };
+        return readVersion(await limit(() => send(request, deadline(), (body) => readJson(body, source.name))));
       } catch {
         return undefined;
       }

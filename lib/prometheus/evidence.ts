@@ -1,8 +1,14 @@
-import { CELL, type Window } from "../accounting/ports.ts";
+import { CELL, type Sighting, type Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
+import { cellsOf, runsOf } from "./cells.ts";
 import type { Client } from "./connection.ts";
 import { inParts } from "./in-parts.ts";
+import { renamedPrefix } from "./labels.ts";
 import { selector } from "./promql.ts";
+import { findShardGaps } from "./shards.ts";
+import { STEADY_EDGE, hasSteadyPod } from "./steady-pods.ts";
+import { findTargets } from "./targets.ts";
+import type { Target } from "./targets.ts";
 import { uidLabels } from "./uid-parts.ts";
 
 /** One way to see that monitoring worked. */
@@ -16,23 +22,37 @@ export type Evidence = {
 
 /**
  * Points a query. Prometheus allows 11,000 a series and Amazon 32 days: 30 days of cells keep both. Presence is asked of
- * all pods, each of which would hold that many points in the server's memory.
+ * all pods, each of which would hold that many points in the server's memory; of kube-state-metrics' own pod there is one series.
  */
 const POINTS = { value: 8640, presence: 288 };
 /** Cells without an answer less than this apart are asked for together. */
 const TOGETHER = 288 * CELL;
+/** How kube-state-metrics' own pod is named: two patterns that Prometheus looks up without trying each as a regular expression. */
+const OWN_NAMES = [".*kube-state-metrics.*", "ksm-.*"];
+/** Shorter stretches without a sign are no gap (accounting-rules: Gaps), so that nothing more is asked about them. */
+const GAP = 1800;
 
 /**
- * The selectors that show monitoring at work, best first. A later one counts only in cells where the ones before have no
- * series at all: an `up` of 0 is an answer.
+ * The selectors that show a pod, best first (accounting-rules: Seen or not seen). A later one is asked only for cells that the
+ * ones before leave open. `up` is not among them: it may be that of another endpoint, and 1 while no pod is listed.
  */
 export function evidenceOf(selection: Selection): readonly Evidence[] {
   const { matchers, monitoringSelector } = selection;
   if (monitoringSelector !== undefined) return [{ selector: monitoringSelector, kind: "value" }];
+  const renamed = `${renamedPrefix(selection)}pod`;
+  const own = OWN_NAMES.flatMap((name) => [
+    // Without honor_labels every series has the name of kube-state-metrics' pod in its plain label.
+    [`pod=~"${name}"`, `${renamed}=""`],
+    [`${renamed}=~"${name}"`],
+  ]);
   return [
-    { selector: selector("up", [`job=~".*kube-state-metrics.*"`, ...matchers]), kind: "value" },
+    ...own.map((names): Evidence => ({
+      selector: selector("kube_pod_info", [...names, ...matchers]),
+      kind: "value",
+    })),
     presence("kube_pod_start_time", matchers),
     presence("kube_pod_status_phase", [`phase="Running"`, ...matchers]),
+    presence("kube_pod_info", matchers),
   ];
 }
 
@@ -59,25 +79,97 @@ export function evidenceLabels(evidence: Evidence, selection: Selection): readon
 }
 
 /**
- * The ends of the cells in which monitoring was seen, ascending. Every cell is judged by itself, so the answer does not
- * depend on the window asked for.
+ * When monitoring was seen. Every cell is judged by itself, so the answer does not depend on the window asked for.
+ * @param tenantNamespaces the namespaces of all tenants, whose pods may stop at any time
  */
-export async function findSeen(client: Client, selection: Selection, window: Window): Promise<readonly number[]> {
+export async function findSeen(
+  client: Client,
+  selection: Selection,
+  window: Window,
+  tenantNamespaces: readonly string[],
+): Promise<Sighting> {
+  const { seen, open } = await findPods(client, selection, window);
+  if (selection.monitoringSelector !== undefined) return { cells: seen, partly: [], upOnly: [], silent: [] };
+  const targets = await findTargets(client, selection, window);
+  const upOnly: Window[] = [];
+  const silent: Window[] = [];
+  for (const run of runsOf(open)) {
+    const up = cellsOf(run).filter((cell) => isUp(targets, cell));
+    // Without `up` there is nothing that speaks for a stretch without pods.
+    if (up.length === 0) continue;
+    if (await isGap(client, selection, run, window, tenantNamespaces)) silent.push(...runsOf(up));
+    else {
+      for (const cell of up) seen.push(cell);
+      upOnly.push(...runsOf(up));
+    }
+  }
+  const shards = await findShardGaps(client, selection, window, targets);
+  const missing = new Set(shards.whole.flatMap(cellsOf));
+  const cells = seen.filter((cell) => !missing.has(cell)).sort((a, b) => a - b);
+  return { cells, partly: shards.partly, upOnly, silent };
+}
+
+const isUp = (targets: readonly Target[], cell: number): boolean => targets.some(({ up }) => up.get(cell) === true);
+
+/** A stretch without pods, though kube-state-metrics was up: a gap if a pod that does not just stop was there at its edge. */
+async function isGap(
+  client: Client,
+  selection: Selection,
+  run: Window,
+  window: Window,
+  tenantNamespaces: readonly string[],
+): Promise<boolean> {
+  if (run.to - run.from < GAP) return false;
+  const before = run.from > window.from ? run.from : await lastPodsBefore(client, selection, run.from);
+  const edges = [...(before === undefined ? [] : [before]), ...(run.to < window.to ? [run.to + CELL] : [])];
+  for (const edge of edges) if (await hasSteadyPod(client, selection, edge, tenantNamespaces)) return true;
+  return false;
+}
+
+/** The cell in which pods were last seen before a moment, in the days before it: day by day, then cell by cell. */
+async function lastPodsBefore(client: Client, selection: Selection, moment: number): Promise<number | undefined> {
+  const day = 288 * CELL;
+  const from = moment - STEADY_EDGE * day;
+  const days = new Set<number>();
+  for (const evidence of evidenceOf(selection)) {
+    const ask = async (part: Window, uids: readonly string[]): Promise<readonly never[]> => {
+      const query = evidenceQuery(narrowed(evidence, uids), day);
+      for (const { values } of await client.range(query, part.from + day, part.to, day))
+        for (const [at] of values) days.add(at);
+      return [];
+    };
+    await inParts([{ from, to: moment }], ask, {
+      asked: "the last pods before a gap",
+      shortest: day,
+      uidLabels: evidenceLabels(evidence, selection),
+    });
+    if (days.size > 0) break;
+  }
+  if (days.size === 0) return undefined;
+  const last = Math.max(...days);
+  const { seen } = await findPods(client, selection, { from: last - day, to: last });
+  return seen.length === 0 ? undefined : Math.max(...seen);
+}
+
+/** The cells in which pods were seen, and those in which none was. */
+async function findPods(
+  client: Client,
+  selection: Selection,
+  window: Window,
+): Promise<{ readonly seen: number[]; readonly open: readonly number[] }> {
   const seen: number[] = [];
   let open: readonly number[] = cellsOf(window);
   for (const evidence of evidenceOf(selection)) {
     const values = await askCells(client, selection, evidence, open);
     const stillOpen: number[] = [];
-    for (const cell of open) {
-      const value = values.get(cell);
-      if (value === undefined) stillOpen.push(cell);
-      else if (value > 0) seen.push(cell);
-    }
+    for (const cell of open) (isSign(values.get(cell)) ? seen : stillOpen).push(cell);
     open = stillOpen;
     if (open.length === 0) break;
   }
-  return seen.sort((a, b) => a - b);
+  return { seen, open };
 }
+
+const isSign = (value: number | undefined): boolean => value !== undefined && value > 0;
 
 /**
  * The values of the cells that have one. What the server refuses is asked for fewer cells at once, and the pods of a single
@@ -105,13 +197,6 @@ async function askCells(
   };
   await inParts(spansOf(cells, POINTS[kind]), ask, parting);
   return values;
-}
-
-/** The ends of the window's cells. */
-export function cellsOf(window: Window): readonly number[] {
-  const first = Math.ceil(window.from / CELL) + 1;
-  const count = Math.max(0, Math.floor(window.to / CELL) - first + 1);
-  return Array.from({ length: count }, (_, index) => (first + index) * CELL);
 }
 
 /** Cells (ascending) in windows of at most `points` cells; cells close to each other share one. */

@@ -1,20 +1,30 @@
-import { type AxiosError, isAxiosError, isCancel } from "axios";
+import { type AxiosError, type AxiosResponse, isAxiosError, isCancel } from "axios";
 import { isNetworkError } from "axios-retry";
 import { z } from "zod";
 import { CutShort } from "../accounting/tries.ts";
 import { GridmeterError, errorText } from "../errors.ts";
-import { adviseOn, tlsAdvice } from "./advice.ts";
-import { judgeRefusal, withoutQuery } from "./refusals.ts";
+import { type Judged, adviseOn, tlsAdvice } from "./advice.ts";
+import { proxyAdvice, unusableProxy } from "./proxy.ts";
+import { isTooLong, judgeRefusal, withoutQuery } from "./refusals.ts";
 
 /** What an error message may say about the server, and how it hides secrets. */
 export type Source = {
   readonly name: string;
+  /** the base address, which may hold a password */
+  readonly base: URL;
   /** Takes every secret out of a text. */
   hide(text: string): string;
   readonly deadlineSeconds: number;
   /** requests are signed for Amazon, so no header or token of the settings counts */
   readonly signed: boolean;
 };
+
+/** A query whose text is longer than the server takes. Of pods named one by one, fewer may be asked for. */
+export class QueryTooLong extends GridmeterError {
+  constructor(message: string) {
+    super("prometheus_bad_query", message);
+  }
+}
 
 /** Code given to a 200 whose JSON stops in the middle. */
 export const CUT_SHORT = "GRIDMETER_CUT_SHORT";
@@ -34,30 +44,47 @@ export function isTransient(error: AxiosError): boolean {
   return judgeRefusal(response.status, serverText(response.data)) === "passing";
 }
 
-/** The error for whatever the HTTP client threw; its cause never holds the request, which holds the secrets. */
-export function failure(thrown: unknown, source: Source): GridmeterError {
+/**
+ * The error for whatever the HTTP client threw; its cause never holds the request, which holds the secrets.
+ * @param post the refusal of the same question by POST, where it was asked by GET for that
+ */
+export function failure(thrown: unknown, source: Source, post?: AxiosError): GridmeterError {
   if (thrown instanceof GridmeterError) return thrown;
+  const proxy = proxyAdvice(thrown, source.base);
   if (!isAxiosError(thrown)) {
     const text = `The answer of ${source.name} could not be read: ${source.hide(errorText(thrown))}. Nothing was published.`;
-    return new GridmeterError("prometheus_bad_answer", text);
+    return unusableProxy(thrown, source.base) ?? new GridmeterError("prometheus_bad_answer", text);
   }
   if (isCancel(thrown)) {
     return new GridmeterError(
       "prometheus_too_large",
       `${source.name} did not finish its answer within ${source.deadlineSeconds} s. Nothing was published. ` +
-        "Raise QUERY_TIMEOUT (and the server's --query.timeout), or lower QUERY_CONCURRENCY.",
+        `Raise QUERY_TIMEOUT (and the server's --query.timeout), or lower QUERY_CONCURRENCY.${proxy}`,
     );
   }
+  const before = post === undefined ? "" : `${refusal(post, source)}, so it was asked by GET. `;
   const { response } = thrown;
-  if (response === undefined) return unreachable(thrown, source);
-  if (response.status < 300) return unreadable(thrown, source);
-  const text = serverText(response.data);
-  const { code, advice } = adviseOn(response.status, text, location(response.headers), source.signed);
+  if (response === undefined) return unreachable(thrown, source, before, proxy);
+  if (response.status < 300) return unreadable(thrown, source, before, proxy);
+  const { code, advice } = advised(response, source, post);
+  const message = `${before}${refusal(thrown, source)}. Nothing was published. ${source.hide(advice)}${proxy}`;
+  return isTooLong(response.status, serverText(response.data))
+    ? new QueryTooLong(message)
+    : new GridmeterError(code, message);
+}
+
+/** What to do about an answer. Where GET is not taken either, that POST was forbidden is what can be mended. */
+function advised({ status, data, headers }: AxiosResponse, source: Source, post: AxiosError | undefined): Judged {
+  const forbidden = post?.response?.status === 403 && (status === 405 || status === 501) ? post.response : undefined;
+  const text = serverText(forbidden?.data ?? data);
+  return adviseOn(forbidden?.status ?? status, text, location(headers), source.signed);
+}
+
+/** What the server answered to a request of which method, in its own words. */
+export function refusal({ response, config }: AxiosError, source: Source): string {
+  const text = serverText(response?.data);
   const quoted = text === "" ? "without a text" : `"${cut(source.hide(withoutQuery(text)))}"`;
-  return new GridmeterError(
-    code,
-    `${source.name} answered ${response.status}: ${quoted}. Nothing was published. ${source.hide(advice)}`,
-  );
+  return `${source.name} answered ${response?.status} to ${config?.method?.toUpperCase() ?? "GET"}: ${quoted}`;
 }
 
 function cut(text: string): string {
@@ -65,29 +92,29 @@ function cut(text: string): string {
   return `${text.slice(0, QUOTED.start)} ... ${text.slice(-QUOTED.end)}`;
 }
 
-function unreachable(error: AxiosError, source: Source): GridmeterError {
+function unreachable(error: AxiosError, source: Source, before: string, proxy: string): GridmeterError {
   const code = error.code ?? "";
   const text = source.hide([code, error.message].filter((part) => part !== "").join(": "));
   const advice = tlsAdvice(code, error.message) ?? "Check PROMETHEUS_SERVER, the network and that the server is up.";
   return new GridmeterError(
     "prometheus_unreachable",
-    `No answer from ${source.name} (${text}). Nothing was published. ${advice}`,
+    `${before}No answer from ${source.name} (${text}). Nothing was published. ${advice}${proxy}`,
     { cause: error.cause },
   );
 }
 
-function unreadable(error: AxiosError, source: Source): GridmeterError {
+function unreadable(error: AxiosError, source: Source, before: string, proxy: string): GridmeterError {
   const start = serverText(error.response?.data);
   if (error.code === NOT_JSON) {
     return new GridmeterError(
       "prometheus_bad_answer",
-      `${source.name} answered 200 with something that is not JSON: "${cut(source.hide(start))}". ` +
-        "Nothing was published. Set PROMETHEUS_SERVER to the base of the Prometheus HTTP API, not to a sign-in or web page.",
+      `${before}${source.name} answered 200 with something that is not JSON: "${cut(source.hide(start))}". ` +
+        `Nothing was published. Set PROMETHEUS_SERVER to the base of the Prometheus HTTP API, not to a sign-in or web page.${proxy}`,
     );
   }
   return new CutShort(
     `The answer of ${source.name} was cut short, time after time (${source.hide(error.message)}). ` +
-      "Nothing was published. See whether a proxy in between limits the size or the duration of an answer.",
+      `Nothing was published. See whether a proxy in between limits the size or the duration of an answer.${proxy}`,
   );
 }
 
@@ -95,7 +122,7 @@ const serverError = z.object({ error: z.string(), errorType: z.string().optional
 const amazonError = z.object({ message: z.string() });
 
 /** The server's own words: Prometheus' `errorType: error`, Amazon's `message`, or the text of a proxy's page. */
-function serverText(data: unknown): string {
+export function serverText(data: unknown): string {
   if (typeof data !== "string") return "";
   const json = parseJson(data);
   const known = serverError.safeParse(json);

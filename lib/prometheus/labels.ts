@@ -2,46 +2,70 @@ import type { Only, UidPrefixes } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
 import { quote, selector } from "./promql.ts";
 
-/** Holds the pod's uid in queries where it may stand under two labels; no exporter has a label of this name. */
-const FOUND_UID = "gridmeter_uid";
-
-/** Under which labels a tenant's pods are found. */
-export type PodLabels = {
-  readonly namespace: string;
-  readonly pod: string;
-  readonly container: string;
-  /** after `withUid` */
-  readonly uid: string;
+/**
+ * One of the two ways in which the labels of a pod are spelled (accounting-rules: Two spellings). Prometheus without
+ * `honor_labels: true` renames the labels that its scrape target has itself: namespace, pod and container of kube-state-metrics
+ * get a prefix, uid and node only where the target has such labels too.
+ */
+export type Spelling = {
+  /** "" or e.g. "exported_" */
+  readonly prefix: string;
+  /** select the tenant's namespace in this spelling; no series matches both spellings */
+  readonly namespace: readonly string[];
 };
 
-/**
- * honor_labels: false renames the labels that clash with the target's own: namespace, pod and container of
- * kube-state-metrics do, its uid only where the target has a uid too.
- */
-export function podLabels({ labelPrefix }: Selection): PodLabels {
-  return {
-    namespace: `${labelPrefix}namespace`,
-    pod: `${labelPrefix}pod`,
-    container: `${labelPrefix}container`,
-    uid: labelPrefix === "" ? "uid" : FOUND_UID,
-  };
+/** Both spellings, the plain one first: each is a question of its own, since one question for both costs a quarter more. */
+export function spellings(selection: Selection): readonly Spelling[] {
+  const prefix = renamedPrefix(selection);
+  const namespace = quote(selection.namespace);
+  return [
+    // A filled prefixed label means that the plain one names the namespace of kube-state-metrics itself.
+    { prefix: "", namespace: [`namespace=${namespace}`, `${prefix}namespace=""`] },
+    { prefix, namespace: [`${prefix}namespace=${namespace}`] },
+  ];
+}
+
+/** The prefix of renamed labels: PROMETHEUS_LABEL_PREFIX, else the one that Prometheus itself writes. */
+export function renamedPrefix({ labelPrefix }: Selection): string {
+  return labelPrefix === "" ? "exported_" : labelPrefix;
+}
+
+type PodLabel = "namespace" | "pod" | "container" | "uid" | "node";
+
+/** The labels under which a pod's label may be found, the best first: a query that groups by it names them all. */
+export function labelsOf(label: PodLabel, { prefix }: Pick<Spelling, "prefix">): readonly string[] {
+  return prefix === "" ? [label] : [`${prefix}${label}`, label];
+}
+
+/** The value of a pod's label in a sample: the renamed label where it is filled, else the plain one; "" if there is none. */
+export function labelValue(
+  labels: Readonly<Record<string, string>>,
+  label: PodLabel,
+  spelling: Pick<Spelling, "prefix">,
+): string {
+  for (const name of labelsOf(label, spelling)) {
+    const value = labels[name] ?? "";
+    if (value !== "") return value;
+  }
+  return "";
 }
 
 /** Selectors of a kube_* metric of the tenant's pods; two disjoint ones where the uid asked for has two places. */
 export function podSelectors(
   metric: string,
   selection: Selection,
+  spelling: Spelling,
   uids: UidPattern | undefined,
   extra: readonly string[] = [],
 ): readonly string[] {
-  const { labelPrefix, namespace, matchers } = selection;
-  const common = [`${podLabels(selection).namespace}=${quote(namespace)}`, ...matchers, ...extra];
+  const common = [...spelling.namespace, ...selection.matchers, ...extra];
   if (uids === undefined) return [selector(metric, common)];
   const wanted = quote(uids.pattern);
-  if (labelPrefix === "") return [selector(metric, [...common, `uid=~${wanted}`])];
+  const { prefix } = spelling;
+  if (prefix === "") return [selector(metric, [...common, `uid=~${wanted}`])];
   return [
-    selector(metric, [...common, `${labelPrefix}uid=~${wanted}`]),
-    selector(metric, [...common, `${labelPrefix}uid=""`, `uid=~${wanted}`]),
+    selector(metric, [...common, `${prefix}uid=~${wanted}`]),
+    selector(metric, [...common, `${prefix}uid=""`, `uid=~${wanted}`]),
   ];
 }
 
@@ -59,37 +83,29 @@ export function oneOf(uids: readonly string[]): UidPattern {
   return { pattern: alternatives(uids) };
 }
 
-/** Puts the uid where `PodLabels.uid` says: the prefixed label where it is filled, else the plain one. */
-export function withUid(expression: string, { labelPrefix }: Selection): string {
-  if (labelPrefix === "") return expression;
-  // A label of its own: writing over `uid` could make two copies of a series equal, which PromQL refuses.
-  const plain = `label_replace(${expression}, "${FOUND_UID}", "$1", "uid", "(.*)")`;
-  return `label_replace(${plain}, "${FOUND_UID}", "$1", "${labelPrefix}uid", "(.+)")`;
-}
-
 /**
  * Selectors of a container_* metric of the tenant's containers: neither the copies of whole pods (`container=""`) nor
- * pause containers (`POD`). cAdvisor's job often honours labels where that of kube-state-metrics does not, so with a
- * prefix each label is looked for in both places.
+ * pause containers (`POD`). A renamed container label is used where it is filled.
  */
-export function containerSelectors(metric: string, selection: Selection, only: Only | undefined): readonly string[] {
-  const { labelPrefix, namespace, matchers } = selection;
-  const name = quote(namespace);
-  const common = [...matchers, only === undefined ? "" : `id=~${quote(idPattern(only))}`];
+export function containerSelectors(
+  metric: string,
+  selection: Selection,
+  { prefix, namespace }: Spelling,
+  only: Only | undefined,
+): readonly string[] {
+  const common = [...namespace, ...selection.matchers, only === undefined ? "" : `id=~${quote(idPattern(only))}`];
   const containers = (label: string): readonly string[] => [`${label}!=""`, `${label}!="POD"`];
-  if (labelPrefix === "") return [selector(metric, [`namespace=${name}`, ...common, ...containers("container")])];
-  const prefixed = `${labelPrefix}container`;
+  if (prefix === "") return [selector(metric, [...common, ...containers("container")])];
+  const renamed = `${prefix}container`;
   return [
-    selector(metric, [`${labelPrefix}namespace=${name}`, ...common, ...containers(prefixed)]),
+    selector(metric, [...common, ...containers(renamed)]),
+    // Here `container` may be the target's own; the id says whether it is a container or a whole pod.
     selector(metric, [
-      `${labelPrefix}namespace=${name}`,
       ...common,
-      `${prefixed}=""`,
+      `${renamed}=""`,
       ...containers("container"),
-      // Here `container` may be the target's own; the id tells containers from whole pods.
-      `id=~".+pod[^/]+/.+"`,
+      `id=~".+pod[0-9a-f][0-9a-f_-]+(?:[.]slice)?[/:][^/]+"`,
     ]),
-    selector(metric, [`${labelPrefix}namespace=""`, `namespace=${name}`, ...common, ...containers("container")]),
   ];
 }
 

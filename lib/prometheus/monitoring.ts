@@ -1,123 +1,202 @@
-import { ownText } from "../accounting/columns.ts";
-import type { Fact, Monitoring, Only, Row, Window } from "../accounting/ports.ts";
+import type { Fact, Monitoring, Only, Presence, Row, Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
 import { chunks } from "../chunks.ts";
+import type { Sample } from "./answer.ts";
 import type { Client } from "./connection.ts";
-import { evidenceOf, evidenceQuery, findSeen } from "./evidence.ts";
-import { findNamespaces, glanceQuery, namespacesQuery } from "./namespaces.ts";
-import { oneOf, uidPattern } from "./labels.ts";
-import { factQuery, failedQuery, voLabelQuery } from "./queries.ts";
-import { rowReader } from "./rows.ts";
+import { findSeen } from "./evidence.ts";
+import { QueryTooLong } from "./failures.ts";
+import { inParts } from "./in-parts.ts";
+import { labelValue, renamedPrefix, spellings } from "./labels.ts";
+import type { Spelling } from "./labels.ts";
+import { findNamespaces } from "./namespaces.ts";
+import { copyQueries, dailyQuery, factQuery, presenceQueries, sampleQuery, splitLabelQuery } from "./queries.ts";
+import { checkedUid, rowReader } from "./rows.ts";
 import type { RowReader } from "./rows.ts";
+import { narrowedTo, uidLabels } from "./uid-parts.ts";
 import { findVoLabel } from "./vo-label.ts";
 
-/** Pods named one by one in a query, with a prefix twice: VictoriaMetrics takes no query longer than 16 KiB. */
-const NAMED_AT_ONCE = { plain: 400, prefixed: 200 };
-/** Where more than this share of the pods did not succeed, all are asked for failures rather than each by name. */
-const MOST_BY_NAME = 0.25;
+/** Pods named one by one in a query: VictoriaMetrics takes no query longer than 16 KiB, and some facts name them twice or more. */
+const NAMED_AT_ONCE = 400;
+const DAY = 86_400;
+/** A sample of uids is taken from so many parts of a window. */
+const SAMPLED_AT = 4;
 
 /**
  * The monitoring of one tenant over a Prometheus HTTP API. Values are handed on as they are: NaN and infinities are the
  * caller's to refuse (`sample_invalid`). Errors: the `prometheus_*` codes; `config_invalid` for `vo` without a VO label.
+ * @param tenantNamespaces the namespaces of all tenants, whose pods may stop at any time
  */
-export function createMonitoring(client: Client, selection: Selection): Monitoring {
+export function createMonitoring(
+  client: Client,
+  selection: Selection,
+  tenantNamespaces: readonly string[] = [selection.namespace],
+): Monitoring {
   return {
     facts: async (fact, window, take, only) => {
-      const reader = rowReader(fact, selection);
-      for (const part of asked(only, selection)) {
-        const query = factQuery(fact, selection, window, part);
-        const open = await gatherRows(client, reader, query, window.to, noneOpen, (into, row) => {
-          take(row);
-          into.pods += 1;
-          if (fact === "finished" && row.value < 1) into.uids.push(ownText(row.uid));
-        });
-        if (fact === "finished") await takeFailed(client, selection, window, part, open, take);
-      }
+      for (const spelling of spellings(selection))
+        await inQueries(only, (part) => askFact(client, selection, spelling, fact, window, take, part));
     },
     clock: () => performance.now() / 1000,
-    seen: (window) => findSeen(client, selection, window),
+    seen: (window) => findSeen(client, selection, window, tenantNamespaces),
+    presence: (of, window) => findPresence(client, selection, of, window),
+    sample: (window, most) => findSample(client, selection, window, most),
     namespaces: (window) => findNamespaces(client, selection, window),
     voLabelSeen: async (window) => selection.voLabel !== undefined && findVoLabel(client, selection, window),
+    voLabelSplit: async (window) => {
+      if (selection.voLabel === undefined) return 0;
+      return (await client.instant(splitLabelQuery(selection, window), window.to))[0]?.value ?? 0;
+    },
   };
 }
 
-/** Hands over the rows of an answer; every try begins anew with what `begin` gives. */
-function gatherRows<T>(
+/**
+ * Asks about pods in parts that fit into a query: where the server finds a query too long, its pods are asked for in halves.
+ * Rows of such a part may come again.
+ */
+async function inQueries(only: Only | undefined, ask: (part: Only | undefined) => Promise<void>): Promise<void> {
+  if (only === undefined || !("uids" in only)) return ask(only);
+  for (const uids of chunks(only.uids, NAMED_AT_ONCE)) {
+    try {
+      await ask({ uids });
+    } catch (thrown) {
+      if (!(thrown instanceof QueryTooLong) || uids.length === 1) throw thrown;
+      for (const half of chunks(uids, Math.ceil(uids.length / 2))) await inQueries({ uids: half }, ask);
+    }
+  }
+}
+
+/** Asks one fact in one spelling. */
+async function askFact(
+  client: Client,
+  selection: Selection,
+  spelling: Spelling,
+  fact: Fact,
+  window: Window,
+  take: (row: Row) => void,
+  only: Only | undefined,
+): Promise<void> {
+  switch (fact) {
+    case "lastDay":
+      return askLastDay(client, selection, spelling, window, take, only);
+    case "coresAt":
+      return askCopies(client, selection, spelling, "cpu", window, take, only);
+    case "memoryRequestAt":
+      return askCopies(client, selection, spelling, "memory", window, take, only);
+    default: {
+      const query = factQuery(fact, selection, spelling, window, only);
+      await handOver(client, rowReader(fact, selection, spelling), query, window.to, take);
+    }
+  }
+}
+
+const nothing = (): undefined => undefined;
+
+/** Hands over the rows of an answer as they arrive; a try that fails halfway is followed by the whole answer. */
+async function handOver(
   client: Client,
   reader: RowReader,
   query: string,
   at: number,
-  begin: () => T,
-  add: (into: T, row: Row) => void,
-): Promise<T> {
-  const addAny = (into: T, row: Row | undefined): void => {
-    if (row !== undefined) add(into, row);
-  };
-  if (reader.label === undefined)
-    return client.gather(query, at, begin, (into, sample) => addAny(into, reader.ofSample(sample)));
-  return client.gatherBy(reader.label, query, at, begin, (into, text, value) =>
-    addAny(into, reader.ofText(text, value)),
-  );
-}
-
-const mostNamed = ({ labelPrefix }: Selection): number =>
-  labelPrefix === "" ? NAMED_AT_ONCE.plain : NAMED_AT_ONCE.prefixed;
-
-/** The pods asked for, in parts that fit into a query. */
-function asked(only: Only | undefined, selection: Selection): readonly (Only | undefined)[] {
-  if (only === undefined || !("uids" in only)) return [only];
-  return chunks(only.uids, mostNamed(selection)).map((uids) => ({ uids }));
-}
-
-/** How many pods there are, and those that did not succeed. */
-type Open = { pods: number; readonly uids: string[] };
-const noneOpen = (): Open => ({ pods: 0, uids: [] });
-const nothing = (): undefined => undefined;
-
-/** Takes those that failed among the pods that did not succeed. */
-async function takeFailed(
-  client: Client,
-  selection: Selection,
-  window: Window,
-  only: Only | undefined,
-  open: Open,
   take: (row: Row) => void,
 ): Promise<void> {
-  const most = mostNamed(selection);
-  const all = open.uids.length > most && open.uids.length > open.pods * MOST_BY_NAME;
-  const reader = rowReader("finished", selection);
-  for (const uids of all ? [uidPattern(only)] : chunks(open.uids, most).map(oneOf)) {
-    const query = failedQuery(selection, window, uids);
-    await gatherRows(client, reader, query, window.to, nothing, (_into, row) => take(row));
+  const add = (row: Row | undefined): void => {
+    if (row !== undefined) take(row);
+  };
+  if (reader.label === undefined)
+    await client.gather(query, at, nothing, (_into, sample) => add(reader.ofSample(sample)));
+  else await client.gatherBy(reader.label, query, at, nothing, (_into, text, value) => add(reader.ofText(text, value)));
+}
+
+/** A range query has a point at the end of each day on which a pod was seen. */
+async function askLastDay(
+  client: Client,
+  selection: Selection,
+  spelling: Spelling,
+  { from, to }: Window,
+  take: (row: Row) => void,
+  only: Only | undefined,
+): Promise<void> {
+  const first = (Math.floor(from / DAY) + 1) * DAY;
+  const last = Math.ceil(to / DAY) * DAY;
+  for (const { labels, values } of await client.range(dailyQuery(selection, spelling, only), first, last, DAY)) {
+    const [at] = values.at(-1) ?? [];
+    const uid = checkedUid(labelValue(labels, "uid", spelling), selection);
+    if (at !== undefined) take({ uid, value: at - DAY });
   }
 }
 
-const FACTS: readonly Fact[] = [
-  "end",
-  "name",
-  "start",
-  "finished",
-  "cores",
-  "unscheduledCores",
-  "vo",
-  "cpu",
-  "memoryRequest",
-  "unscheduledMemoryRequest",
-  "memoryUsed",
-];
-
-/** The PromQL texts that a run may send about one tenant and window, each with what it asks for (for `gridmeter plan`). */
-export function queriesFor(
+/** Requests copy by copy: the copies' values and the moments of their last samples are two answers, joined by all labels. */
+async function askCopies(
+  client: Client,
   selection: Selection,
+  spelling: Spelling,
+  resource: "cpu" | "memory",
   window: Window,
-): readonly { readonly asks: string; readonly query: string }[] {
-  const facts = FACTS.filter((fact) => fact !== "vo" || selection.voLabel !== undefined);
-  return [
-    ...evidenceOf(selection).map((evidence) => ({ asks: "seen", query: evidenceQuery(evidence) })),
-    { asks: "namespaces", query: namespacesQuery(selection, window) },
-    { asks: "namespaces", query: glanceQuery(selection) },
-    ...(selection.voLabel === undefined ? [] : [{ asks: "voLabelSeen", query: voLabelQuery(selection, window) }]),
-    ...facts.map((fact) => ({ asks: fact, query: factQuery(fact, selection, window) })),
-    { asks: "finished", query: failedQuery(selection, window, undefined) },
-  ];
+  take: (row: Row) => void,
+  only: Only | undefined,
+): Promise<void> {
+  const { values, moments } = copyQueries(resource, selection, spelling, window, only);
+  const at = new Map((await client.instant(moments, window.to)).map(({ labels, value }) => [keyOf(labels), value]));
+  for (const { labels, value } of await client.instant(values, window.to)) {
+    const moment = at.get(keyOf(labels));
+    const uid = checkedUid(labelValue(labels, "uid", spelling), selection);
+    // A series without a moment has its only samples right after the window's beginning.
+    take({ uid, value, part: labelValue(labels, "container", spelling), at: moment ?? window.from });
+  }
+}
+
+/** All labels of a series but its name, which functions over time drop. */
+function keyOf(labels: Sample["labels"]): string {
+  const { __name__: _name, ...others } = labels;
+  return JSON.stringify(Object.entries(others).sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** See `Monitoring.presence`; a later query is asked only for days that the ones before leave open. */
+async function findPresence(
+  client: Client,
+  selection: Selection,
+  of: Presence,
+  window: Window,
+): Promise<ReadonlySet<number>> {
+  const found = new Set<number>();
+  const parting = { asked: `whether there is any series of ${of}`, shortest: DAY, uidLabels: uidLabels(selection) };
+  for (const queryOf of presenceQueriesBy(of, selection)) {
+    const ask = async ({ from, to }: Window, uids: readonly string[]): Promise<readonly never[]> => {
+      for (const { values } of await client.range(queryOf(uids), from + DAY, to, DAY))
+        for (const [at] of values) found.add(at - DAY);
+      return [];
+    };
+    const isKnown = ({ from, to }: Window): boolean => {
+      for (let day = from; day < to; day += DAY) if (!found.has(day)) return false;
+      return true;
+    };
+    await inParts([window], ask, { ...parting, known: isKnown });
+  }
+  return found;
+}
+
+function presenceQueriesBy(of: Presence, selection: Selection): readonly ((uids: readonly string[]) => string)[] {
+  const prefix = renamedPrefix(selection);
+  const queries = (uids: readonly string[]): readonly string[] =>
+    presenceQueries(of, narrowedTo(selection, uids).matchers, prefix);
+  return queries([]).map((_, index) => (uids) => queries(uids)[index] ?? "");
+}
+
+async function findSample(
+  client: Client,
+  selection: Selection,
+  { from, to }: Window,
+  most: number,
+): Promise<readonly string[]> {
+  const uids = new Set<string>();
+  const step = Math.ceil((to - from) / SAMPLED_AT);
+  for (let end = to; end > from; end -= step) {
+    const part = { from: Math.max(from, end - step), to: end };
+    for (const spelling of spellings(selection)) {
+      const query = sampleQuery(selection, spelling, part, Math.ceil(most / SAMPLED_AT));
+      for (const { labels } of await client.instant(query, part.to)) uids.add(labelValue(labels, "uid", spelling));
+    }
+  }
+  uids.delete("");
+  return [...uids];
 }

@@ -3,44 +3,43 @@ import type { Selection } from "../accounting/tenant.ts";
 import type { Sample, Series } from "./answer.ts";
 import type { Client } from "./connection.ts";
 import { inParts } from "./in-parts.ts";
+import { labelValue, renamedPrefix } from "./labels.ts";
 import { overTime, quote, selector } from "./promql.ts";
 import { narrowedTo, uidLabels } from "./uid-parts.ts";
 
 /** Points at which the pods of all namespaces are looked at: each costs a sample a pod, the whole window thousands. */
 const GLANCES = 24;
 const GLANCE_SECONDS = 300;
+/** Series at which the names of labels are looked at. */
+const LOOKED_AT = 3;
 
 /** The query for namespaces over the whole window, cheap: one series a namespace, and the pods of the tenant's own only. */
 export function namespacesQuery(selection: Selection, window: Window): string {
   const seconds = window.to - window.from;
-  const { plain, prefixed } = labels(selection);
+  const { plain, renamed } = labels(selection);
   const own = quote(selection.namespace);
   const states = selector("kube_namespace_status_phase", [`phase="Active"`, ...selection.matchers]);
   const pods = [
-    selector("kube_pod_start_time", [`${prefixed}=${own}`, ...selection.matchers]),
-    selector("kube_pod_start_time", [`${prefixed}=""`, `${plain}=${own}`, ...selection.matchers]),
+    selector("kube_pod_start_time", [`${renamed}=${own}`, ...selection.matchers]),
+    selector("kube_pod_start_time", [`${renamed}=""`, `${plain}=${own}`, ...selection.matchers]),
   ];
-  const by = `group by (${plain},${prefixed})`;
+  const by = `group by (${plain},${renamed})`;
   return `${by} (${overTime("last_over_time", [states], seconds)}) or ${by} (${overTime("last_over_time", pods, seconds)})`;
 }
 
 /** The query for the namespaces of all pods seen just now; asked at a few points of the window. */
 export function glanceQuery(selection: Selection): string {
-  const { plain, prefixed } = labels(selection);
+  const { plain, renamed } = labels(selection);
   const pods = selector("kube_pod_start_time", selection.matchers);
-  return `group by (${plain},${prefixed}) (${overTime("last_over_time", [pods], GLANCE_SECONDS)})`;
+  return `group by (${plain},${renamed}) (${overTime("last_over_time", [pods], GLANCE_SECONDS)})`;
 }
 
-/**
- * The namespaces seen in the window, sorted. `names` are those that the tenant's queries can find: under the plain label,
- * or under the prefixed one if a prefix is set. `exportedNames` are, without a prefix, those under `exported_namespace`.
- */
+/** The namespaces seen in the window in either spelling, sorted; and other prefixes under which the tenant's own is found. */
 export async function findNamespaces(
   client: Client,
   selection: Selection,
   window: Window,
-): Promise<{ readonly names: readonly string[]; readonly exportedNames: readonly string[] }> {
-  const { plain, prefixed } = labels(selection);
+): Promise<{ readonly names: readonly string[]; readonly prefixes: readonly string[] }> {
   const step = Math.max(GLANCE_SECONDS, Math.ceil((window.to - window.from) / GLANCES));
   const first = Math.min(window.from + GLANCE_SECONDS, window.to);
   const last = first + Math.floor((window.to - first) / step) * step;
@@ -54,19 +53,32 @@ export async function findNamespaces(
     ...(await inParts([window], askWhole, parting)),
     ...(await inParts([{ from: first - step, to: last }], glance, { ...parting, shortest: step })),
   ];
-  const names = new Set<string>();
-  const underPrefix = new Set<string>();
-  for (const { labels: seen } of found) {
-    const renamed = seen[prefixed] ?? "";
-    // Where the namespace is renamed, the plain label is that of kube-state-metrics itself.
-    if (renamed !== "") underPrefix.add(renamed);
-    else names.add(seen[plain] ?? "");
-  }
+  const spelling = { prefix: renamedPrefix(selection) };
+  const names = new Set(found.map(({ labels: seen }) => labelValue(seen, "namespace", spelling)));
   names.delete("");
-  if (selection.labelPrefix !== "") return { names: [...underPrefix].sort(), exportedNames: [] };
-  return { names: [...names].sort(), exportedNames: [...underPrefix].sort() };
+  const isKnown = names.has(selection.namespace);
+  return {
+    names: [...names].sort(),
+    prefixes: isKnown ? [] : await findPrefixes(client, selection, window),
+  };
 }
 
-function labels({ labelPrefix }: Selection): { plain: string; prefixed: string } {
-  return { plain: "namespace", prefixed: `${labelPrefix === "" ? "exported_" : labelPrefix}namespace` };
+/** Prefixes of other labels that hold the tenant's namespace, such as `orig_` of `orig_namespace`. */
+async function findPrefixes(client: Client, selection: Selection, window: Window): Promise<readonly string[]> {
+  const { plain, renamed } = labels(selection);
+  const seconds = window.to - window.from;
+  const some = `topk(${LOOKED_AT}, last_over_time(${selector("kube_pod_start_time", selection.matchers)}[${seconds}s]))`;
+  const looked = (await client.instant(some, window.to)).flatMap((sample) => Object.keys(sample.labels));
+  const candidates = [...new Set(looked)].filter((name) => name.endsWith(plain) && name !== plain && name !== renamed);
+  const prefixes: string[] = [];
+  for (const label of candidates) {
+    const pods = selector("kube_pod_start_time", [`${label}=${quote(selection.namespace)}`, ...selection.matchers]);
+    const held = await client.instant(`group(last_over_time(${pods}[${seconds}s]))`, window.to);
+    if (held.length > 0) prefixes.push(label.slice(0, -plain.length));
+  }
+  return prefixes;
+}
+
+function labels(selection: Selection): { plain: string; renamed: string } {
+  return { plain: "namespace", renamed: `${renamedPrefix(selection)}namespace` };
 }

@@ -1,34 +1,59 @@
-import type { Fact, Only, Window } from "../accounting/ports.ts";
+import type { Fact, Only, Presence, Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
 import { GridmeterError } from "../errors.ts";
-import { containerSelectors, podLabels, podSelectors, uidPattern, withUid } from "./labels.ts";
-import type { UidPattern } from "./labels.ts";
-import { overTime } from "./promql.ts";
+import { containerSelectors, labelsOf, podSelectors, spellings, uidPattern } from "./labels.ts";
+import type { Spelling } from "./labels.ts";
+import { overTime, selector } from "./promql.ts";
+
+/** The label in which an answer holds the value of copies, so that copies which disagree have a row each. */
+export const VALUE = "gridmeter_value";
+/** Steps of subqueries, seconds: how exactly the last sample of a copy, or of a phase, is known. */
+const COPY_STEP = 60;
+const PHASE_STEP = 300;
+const DAY = 86_400;
+/** Facts that are asked in another way: see `rangeQuery` and `copyQueries`. */
+export type InstantFact = Exclude<Fact, "lastDay" | "coresAt" | "memoryRequestAt">;
 
 /**
- * The PromQL of one fact, to be evaluated at `window.to`. Copies of a series (replicas, nodes, instances, stacks) are
- * first merged by max. Only max_over_time and last_over_time are used, so that overlapping windows and both ways to close
- * a range (Prometheus 2 and 3) give one answer. The answer has no label but those that its reader needs: the namespace is
- * one and the same, and names of pods are half of an answer.
- * `finished` is only the half that asks for successes; see `failedQuery`.
+ * The PromQL of one fact in one spelling, to be evaluated at `window.to`. Copies of a series (replicas, nodes, instances,
+ * stacks) are merged first: constant facts by max, requests and VO labels by value. Only max_over_time and last_over_time are
+ * used, so that overlapping windows and both ways to close a range (Prometheus 2 and 3) give one answer. The answer has no label but those that
+ * its reader needs: the namespace is one and the same, and names of pods are half of an answer.
  * Throws `config_invalid` for `vo` without a VO label and for a label that is no Prometheus label name.
  */
-export function factQuery(fact: Fact, selection: Selection, window: Window, only?: Only): string {
+export function factQuery(
+  fact: InstantFact,
+  selection: Selection,
+  spelling: Spelling,
+  window: Window,
+  only?: Only,
+): string {
   const seconds = window.to - window.from;
-  const labels = podLabels(selection);
-  const uid = [labels.uid];
-  const merged = (metric: string, extra: readonly string[], by: readonly string[], fn?: "last_over_time"): string =>
-    mergedBy(by, metric, selection, seconds, uidPattern(only), extra, fn);
+  const uid = labelsOf("uid", spelling);
+  const range = (metric: string, extra: readonly string[], fn: "max_over_time" | "last_over_time"): string =>
+    overTime(fn, podSelectors(metric, selection, spelling, uidPattern(only), extra), seconds);
+  const greatest = (metric: string, extra: readonly string[], by: readonly string[] = uid): string =>
+    `max by (${by.join(",")}) (${range(metric, extra, "max_over_time")})`;
 
   switch (fact) {
     case "end":
-      return merged("kube_pod_completion_time", [], uid);
+      return greatest("kube_pod_completion_time", []);
     case "name":
-      return merged("kube_pod_completion_time", [], [labels.pod, ...uid]);
+      return greatest("kube_pod_completion_time", [], [...labelsOf("pod", spelling), ...uid]);
     case "start":
-      return merged("kube_pod_start_time", [], uid);
-    case "finished":
-      return merged("kube_pod_status_phase", [`phase="Succeeded"`], uid);
+      return greatest("kube_pod_start_time", []);
+    case "succeeded":
+      return greatest("kube_pod_status_phase", [`phase="Succeeded"`]);
+    case "failed":
+      return greatest("kube_pod_status_phase", [`phase="Failed"`]);
+    case "runningUntil": {
+      const held = (series: string): string =>
+        `(timestamp(${series}) and (${series} == 1))[${seconds}s:${PHASE_STEP}s]`;
+      const phases = podSelectors("kube_pod_status_phase", selection, spelling, uidPattern(only), [
+        `phase!~"Succeeded|Failed"`,
+      ]);
+      return `max by (${uid.join(",")}) (${phases.map((each) => `max_over_time(${held(each)})`).join(" or ")})`;
+    }
     case "cores":
       return requests("cpu", "scheduled");
     case "unscheduledCores":
@@ -37,73 +62,115 @@ export function factQuery(fact: Fact, selection: Selection, window: Window, only
       return requests("memory", "scheduled");
     case "unscheduledMemoryRequest":
       return requests("memory", "unscheduled");
-    case "vo":
-      return merged("kube_pod_labels", [`${voLabel(selection)}!=""`], [...uid, voLabel(selection)], "last_over_time");
+    case "vo": {
+      const label = voLabel(selection);
+      const labelled = range("kube_pod_labels", [`${label}!=""`], "last_over_time");
+      return `max by (${[...uid, label].join(",")}) (${labelled})`;
+    }
+    case "voAt": {
+      const label = voLabel(selection);
+      const copies = podSelectors("kube_pod_labels", selection, spelling, uidPattern(only), [`${label}!=""`]);
+      return `max by (${[...uid, label].join(",")}) (${lastSamples(copies, seconds)})`;
+    }
     case "cpu":
       // Old cAdvisors write one series a CPU; newer ones write `cpu="total"` alone.
       return `sum by (id) (${measured("container_cpu_usage_seconds_total", ["id", "cpu"])})`;
-    case "memoryUsed": {
-      // With a prefix, the label may stand in both places: both are kept, and the reader takes the filled one.
-      const container = selection.labelPrefix === "" ? [] : [labels.container];
-      return measured("container_memory_working_set_bytes", [...container, "container", "id"]);
-    }
+    case "memoryUsed":
+      return measured("container_memory_working_set_bytes", [...labelsOf("container", spelling), "id"]);
     default:
       return fact satisfies never;
   }
 
-  /** Sum over containers; a native sidecar is an init container that always restarts. Ordinary init containers do not add. */
+  /** A native sidecar is an init container that always restarts. Ordinary init containers do not add. */
   function requests(resource: "cpu" | "memory", pods: "scheduled" | "unscheduled"): string {
-    const by = [...uid, labels.container];
-    const inForce = (metric: string): string => {
-      const parts = ofPods(pods, selection).map((nodes) =>
-        merged(metric, [`resource="${resource}"`, ...nodes], by, "last_over_time"),
-      );
-      return parts.length > 1 ? `(${parts.join(" or ")})` : parts.join("");
-    };
-    const containers = inForce("kube_pod_container_resource_requests");
-    const initial = inForce("kube_pod_init_container_resource_requests");
-    const sidecars = merged("kube_pod_init_container_info", [`restart_policy="Always"`], by, "last_over_time");
-    return `sum by (${uid.join(",")}) (${containers} or (${initial} and on (${by.join(",")}) ${sidecars}))`;
+    const by = [...uid, ...labelsOf("container", spelling)].join(",");
+    const inForce = (metric: string): string =>
+      ofPods(pods, spelling)
+        .map((nodes) => range(metric, [`resource="${resource}"`, ...nodes], "last_over_time"))
+        .map((series) => `count_values by (${by}) ("${VALUE}", ${series})`)
+        .join(` or on (${by}) `);
+    const sidecars = range("kube_pod_init_container_info", [`restart_policy="Always"`], "last_over_time");
+    const initial = `(${inForce("kube_pod_init_container_resource_requests")}) and on (${by}) ${sidecars}`;
+    return `(${inForce("kube_pod_container_resource_requests")}) or (${initial})`;
   }
 
   function measured(metric: string, by: readonly string[]): string {
-    const series = overTime("max_over_time", containerSelectors(metric, selection, only), seconds);
+    const series = overTime("max_over_time", containerSelectors(metric, selection, spelling, only), seconds);
     return `max by (${by.join(",")}) (${series})`;
   }
 }
 
 /**
  * Matchers for requests of pods on nodes, the best first, and of pods before they are scheduled: that copy ends there, and
- * would keep a request that was lowered since. With a prefix, the node stands under the plain label unless the target has
- * one of its own.
+ * would keep a request that was lowered since. With a prefix, the node has the plain label unless the target has a node too.
  */
-function ofPods(pods: "scheduled" | "unscheduled", { labelPrefix }: Selection): readonly (readonly string[])[] {
-  const own = `${labelPrefix}node`;
-  if (pods === "unscheduled") return [labelPrefix === "" ? [`${own}=""`] : [`${own}=""`, `node=""`]];
-  return [[`${own}!=""`], ...(labelPrefix === "" ? [] : [[`${own}=""`, `node!=""`]])];
+function ofPods(pods: "scheduled" | "unscheduled", { prefix }: Spelling): readonly (readonly string[])[] {
+  const own = `${prefix}node`;
+  if (pods === "unscheduled") return [prefix === "" ? [`node=""`] : [`${own}=""`, `node=""`]];
+  return [[`${own}!=""`], ...(prefix === "" ? [] : [[`${own}=""`, `node!=""`]])];
+}
+
+/** The moments of the last samples of series; a series that ended since is known to the step. */
+function lastSamples(series: readonly string[], seconds: number): string {
+  return series.map((each) => `max_over_time(timestamp(${each})[${seconds}s:${COPY_STEP}s])`).join(" or ");
 }
 
 /**
- * The other half of `finished`: of these pods, those that failed. kube-state-metrics writes all phases of a pod, 0 or 1, so
- * a pod that ran on has a row with 0 in the first half. Most pods succeed: asking for their failures too would double what
- * Prometheus must read.
+ * The requests of these pods copy by copy: the last value of every series, and the moment of its last sample. Both answers have
+ * all labels of the series, by which they are joined.
  */
-export function failedQuery(selection: Selection, window: Window, uids: UidPattern | undefined): string {
-  const { uid } = podLabels(selection);
-  return mergedBy([uid], "kube_pod_status_phase", selection, window.to - window.from, uids, [`phase="Failed"`]);
+export function copyQueries(
+  resource: "cpu" | "memory",
+  selection: Selection,
+  spelling: Spelling,
+  window: Window,
+  only: Only | undefined,
+): { readonly values: string; readonly moments: string } {
+  const seconds = window.to - window.from;
+  const series = ["kube_pod_container_resource_requests", "kube_pod_init_container_resource_requests"].flatMap(
+    (metric) => podSelectors(metric, selection, spelling, uidPattern(only), [`resource="${resource}"`]),
+  );
+  return { values: overTime("last_over_time", series, seconds), moments: lastSamples(series, seconds) };
 }
 
-function mergedBy(
-  by: readonly string[],
-  metric: string,
-  selection: Selection,
-  seconds: number,
-  uids: UidPattern | undefined,
-  extra: readonly string[],
-  fn: "max_over_time" | "last_over_time" = "max_over_time",
-): string {
-  const series = overTime(fn, podSelectors(metric, selection, uids, extra), seconds);
-  return `max by (${by.join(",")}) (${withUid(series, selection)})`;
+/** Whether a pod was seen on a day: a range query with a point at the end of each day. */
+export function dailyQuery(selection: Selection, spelling: Spelling, only: Only | undefined): string {
+  const series = podSelectors("kube_pod_status_phase", selection, spelling, uidPattern(only));
+  return `group by (${labelsOf("uid", spelling).join(",")}) (${overTime("last_over_time", series, DAY)})`;
+}
+
+/** Whether anybody reported the metric on a day, in any visible namespace: a range query with a point at the end of each day. */
+export function presenceQueries(of: Presence, matchers: readonly string[], prefix: string): readonly string[] {
+  const daily = (metric: string, more: readonly string[]): string =>
+    `group(${overTime("last_over_time", [selector(metric, [...more, ...matchers])], DAY)})`;
+  const inKubeSystem = [[`namespace="kube-system"`, `${prefix}namespace=""`], [`${prefix}namespace="kube-system"`]];
+  switch (of) {
+    case "ends":
+      return [daily("kube_pod_completion_time", [])];
+    case "starts":
+      return [daily("kube_pod_start_time", [])];
+    case "phases":
+      return [daily("kube_pod_status_phase", [`phase=~"Succeeded|Failed"`])];
+    case "requests": {
+      const requests = (more: readonly string[]): string =>
+        daily("kube_pod_container_resource_requests", [`resource="cpu"`, ...more]);
+      // Pods of kube-system are few and request CPU, so that the others are rarely asked for.
+      return [...inKubeSystem.map(requests), requests([])];
+    }
+    case "kube-system":
+      return ["kube_pod_info", "kube_pod_status_phase"].flatMap((metric) =>
+        inKubeSystem.map((namespace) => daily(metric, namespace)),
+      );
+    default:
+      return of satisfies never;
+  }
+}
+
+/** Some uids of the window: those that started last. */
+export function sampleQuery(selection: Selection, spelling: Spelling, window: Window, most: number): string {
+  const started = podSelectors("kube_pod_start_time", selection, spelling, undefined);
+  const latest = overTime("last_over_time", started, window.to - window.from);
+  return `topk(${most}, max by (${labelsOf("uid", spelling).join(",")}) (${latest}))`;
 }
 
 /** The label that names the VO. Throws `config_invalid` where none is set or it cannot be a label. */
@@ -118,6 +185,17 @@ export function voLabel({ voLabel: label }: Selection): string {
 
 /** Whether any pod of the namespace carried the VO label. */
 export function voLabelQuery(selection: Selection, window: Window): string {
-  const selectors = podSelectors("kube_pod_labels", selection, undefined, [`${voLabel(selection)}!=""`]);
-  return `group(${overTime("last_over_time", selectors, window.to - window.from)})`;
+  return `group(${labelled(selection, window, voLabel(selection))})`;
+}
+
+/** How many pods have the VO label under the name that kube-state-metrics gives to a label whose name another one has too. */
+export function splitLabelQuery(selection: Selection, window: Window): string {
+  return `count(${labelled(selection, window, `${voLabel(selection)}_conflict1`)})`;
+}
+
+function labelled(selection: Selection, window: Window, label: string): string {
+  const selectors = spellings(selection).flatMap((spelling) =>
+    podSelectors("kube_pod_labels", selection, spelling, undefined, [`${label}!=""`]),
+  );
+  return overTime("last_over_time", selectors, window.to - window.from);
 }

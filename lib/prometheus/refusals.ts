@@ -14,8 +14,8 @@ const OVER_LIMIT =
   /exceed(?:s|ed|ing)?\b.*\b(?:limit|max(?:imum)?)\b|\bhit the .* limit\b|limit .*(?:exceeded|violated)|cannot (?:select|process) more|ResourceExhausted|larger than the? ?max/i;
 /** Limits of a query's range: Cortex and Mimir (`err-mimir-max-query-length`, `err-mimir-max-total-query-length`), Azure, Amazon. */
 const TOO_LONG = /time range (?:exceeds|cannot exceed)|query length|queries with long day range/i;
-/** Asked for the hundredth part it would be refused all the same. */
-const NOT_BY_SIZE = /err-mimir-max-query-expression-size-bytes|query size in bytes exceeds/i;
+/** It is the query's text that is too long: asked for the hundredth part of the time it would be refused all the same. */
+const LONG_TEXT = /err-mimir-max-query-expression-size-bytes|query size in bytes exceeds|too long query/i;
 /** Prometheus had no turn for the query in all its time: nothing is said about its size. */
 const QUEUED = /timed out in query queue/i;
 /** A store that Thanos or Mimir did not reach, which they report as a failed execution. */
@@ -29,12 +29,17 @@ export function judgeRefusal(status: number, words: string): Verdict {
   if (status === 429 || (status >= 500 && QUEUED.test(text))) return "passing";
   if (status === 400) return TOO_LONG.test(text) ? "too_large" : "final";
   if (status === 422) {
-    if (NOT_BY_SIZE.test(text)) return "final";
+    if (LONG_TEXT.test(text)) return "final";
     if ([TIMEOUT, TOO_MANY, OVER_LIMIT, TOO_LONG].some((pattern) => pattern.test(text))) return "too_large";
     return STORE_AWAY.test(text) ? "passing" : "final";
   }
-  if (status < 500) return "final";
+  if (status < 500 || status === 501) return "final";
   return [TIMEOUT, TOO_MANY, TOO_LONG].some((pattern) => pattern.test(text)) ? "too_large" : "passing";
+}
+
+/** Whether the text of the query is longer than the server takes, or than what is before it takes in an address (414). */
+export function isTooLong(status: number, words: string): boolean {
+  return status === 414 || ((status === 400 || status === 422) && LONG_TEXT.test(withoutQuery(words)));
 }
 
 /** VictoriaMetrics repeats the query before it comes to the point; names in it are not the server's words. */

@@ -38,7 +38,7 @@ export function createSigner(region: string): Signer {
         protocol: url.protocol,
         hostname: url.hostname,
         path: url.pathname,
-        query: {},
+        query: Object.fromEntries([...url.searchParams.keys()].map((name) => [name, url.searchParams.getAll(name)])),
         headers: { host: url.host, ...(contentType === undefined ? {} : { "content-type": contentType }) },
         body,
       });

@@ -41,7 +41,7 @@ export async function dryRun(
       stop,
     },
   );
-  const summary = summarise(result);
+  const summary = summarise(result, true);
   const messages = summary.months.flatMap(({ units: outcomes }) =>
     outcomes.map(({ messages: texts, ...rest }) => ({ ...rest, ...(texts && { messages: [...texts] }) })),
   );

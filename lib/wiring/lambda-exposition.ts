@@ -1,6 +1,7 @@
 import { Gauge, Registry } from "prom-client";
 import type { RunSummary } from "../accounting/summary.ts";
 import { addMonths, monthOf, startOf } from "../accounting/time.ts";
+import { LEFT_OUT } from "../accounting/usage.ts";
 import type { Grouping } from "../pushgateway/grouping.ts";
 import type { ItemResult, RunItem } from "./lambda-item.ts";
 
@@ -31,11 +32,10 @@ export function figuresOf(
   if (summary === undefined || found === undefined || kind === "continued") return { kind, messages, ...time };
   const members = found.units.find((unit) => unit.site === site && unit.submitHost === submitHost)?.tenants ?? [];
   const own = found.tenants.filter(({ tenant }) => members.includes(tenant));
-  const leftOut: Record<string, number> = { no_cpu_request: 0, negative_duration: 0, no_start: 0, not_finished: 0 };
+  const leftOut: Record<string, number> = Object.fromEntries(LEFT_OUT.map((reason) => [reason, 0]));
   for (const each of own) {
     for (const [reason, count] of Object.entries(each.leftOut)) leftOut[reason] = (leftOut[reason] ?? 0) + count;
   }
-  leftOut["no_end"] = members.reduce((sum, name) => sum + (summary.noEnd[name] ?? 0), 0);
   return {
     kind,
     jobs: own.reduce((sum, each) => sum + each.jobs, 0),

@@ -6,8 +6,8 @@ import { fileOf, objectText, parameterText } from "./lambda-parameters.ts";
 import { variable } from "./lambda-parts.ts";
 import type { Parts } from "./lambda-parts.ts";
 
-/** The event says what the run covers, and the bucket is where its messages go. */
-const NOT_HERE = ["PUBLISHING_MODE", "QUERY_START", "QUERY_END", "OUTPUT_PATH"];
+/** The event says what the run covers, and the bucket is where its messages go and its ledger is. */
+const NOT_HERE = ["PUBLISHING_MODE", "QUERY_START", "QUERY_END", "OUTPUT_PATH", "LEDGER_PATH"];
 
 /**
  * The settings of a function: the command line's variables, and those of which only a name stands in the environment

@@ -28,7 +28,13 @@ function connectionOf(settings: Settings, tenant: Tenant): Connection {
 /** What an accounting run needs, built once from the settings. */
 export function runPorts(settings: Settings, store: ObjectStore): RunPorts {
   const client = clientOf(settings);
-  return { store, monitoring: (tenant) => createMonitoring(client(tenant), tenant.selection) };
+  const namespaces = namespacesOf(settings);
+  return { store, monitoring: (tenant) => createMonitoring(client(tenant), tenant.selection, namespaces) };
+}
+
+/** The namespaces of all tenants. */
+export function namespacesOf(settings: Settings): readonly string[] {
+  return settings.tenants.map(({ tenant }) => tenant.selection.namespace);
 }
 
 /** The names given with --tenant, all of which must be configured. */

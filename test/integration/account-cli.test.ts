@@ -182,6 +182,8 @@ describe("--dry-run writes nothing at all", () => {
     const run = await gridmeter(["account", "--dry-run"]);
     expect(run.code).toBe(0);
     expect(await treeOf(cwd)).toEqual([]);
+    expect(run.stdout).toContain("would publish (new)");
+    expect(run.stdout).not.toContain("│ published");
     expect(run.stdout).toContain("Would be published:");
     expect(run.stdout.match(/^APEL-summary-job-message: v0\.2$/gm)?.length).toBeGreaterThanOrEqual(1);
     expect(run.stdout.match(/^APEL-sync-message: v0\.1$/gm)).toHaveLength(2);
@@ -197,7 +199,7 @@ describe("--dry-run writes nothing at all", () => {
     const forced = await gridmeter(["account", "--dry-run", "--force", "--recount", "--json"]);
     const result = resultOf(forced);
     expect(result).toMatchObject({ dryRun: true, delivery: [], exitCode: 0 });
-    expect(statusOf(result)).toEqual(["published", "published"]);
+    expect(statusOf(result)).toEqual(["would_publish", "would_publish"]);
     expect([...(result.months[0]?.units[0]?.messages ?? [])].join("")).toContain("APEL-sync-message: v0.1");
     const unchanged = await gridmeter(["account", "--dry-run"]);
     expect(unchanged.stdout).toContain("Nothing would be published.");
@@ -246,6 +248,17 @@ test("-e FILE: its settings, its paths beside it; the environment wins over it",
   const [unit] = resultOf(run).months[0]?.units ?? [];
   expect(unit).toMatchObject({ site: "FROM-FILE", submitHost: "from-env", tenants: ["one"], status: "published" });
   expect([...(unit?.messages ?? [])].join("")).toContain("VO: team");
+});
+
+test("LEDGER_PATH names the ledger, a relative one in the working directory, and plan reads the same", async () => {
+  await mkdir(join(cwd, "etc"));
+  await writeFile(join(cwd, "etc/site.env"), "ROOT=kept\nLEDGER_PATH=${ROOT}/ledger\nOUTPUT_PATH=kept/queue\n");
+  expect((await gridmeter(["account", "-e", "etc/site.env"])).code).toBe(0);
+  expect(await readdir(cwd)).toEqual(["etc", "kept"]);
+  expect((await readdir(join(cwd, "kept"))).sort()).toEqual(["ledger", "queue"]);
+  const planned = await gridmeter(["plan", "-e", "etc/site.env"]);
+  expect(planned.stdout).toMatch(/last published .* jobs in the sync record/);
+  expect((await gridmeter(["plan", "-e", "etc/site.env", "--ledger", "none"])).stdout).toContain("never published");
 });
 
 test("--tenant counts one; the others' figures come from the ledger, or their months are refused", async () => {

@@ -181,10 +181,11 @@ describe("what Amazon refuses is said in its words, with what to do", () => {
     const gate = await workspace(options);
     const error = await errorOf(client(gate).instant("up", 1));
     expect(error.code).toBe("prometheus_auth");
-    expect(error.message).toContain("answered 403");
+    expect(error.message).toContain("answered 403 to POST");
+    expect(error.message).toContain("answered 403 to GET");
     expect(error.message).toContain(quoted);
     expect(error.message).toContain(advice);
-    expect(gate.seen).toHaveLength(1);
+    expect(gate.seen.map(({ method }) => method)).toEqual(["POST", "GET"]);
   });
 
   test("a request that is not signed", async () => {
@@ -196,7 +197,12 @@ describe("what Amazon refuses is said in its words, with what to do", () => {
   test("a session token that it repeats is hidden", async () => {
     vi.stubEnv("AWS_SESSION_TOKEN", TOKEN);
     const gate = await workspace({ keys: LASTING });
-    upstream.set([{ kind: "answer", status: 403, body: `{"message":"canonical: x-amz-security-token:${TOKEN}"}` }]);
+    const refusal = {
+      kind: "answer",
+      status: 403,
+      body: `{"message":"canonical: x-amz-security-token:${TOKEN}"}`,
+    } as const;
+    upstream.set([], refusal);
     try {
       const direct = createClient({ url: upstream.url, sigv4Region: "eu-west-1", timeoutSeconds: 10, concurrency: 1 });
       expect((await errorOf(direct.instant("up", 1))).message).toContain("x-amz-security-token:***");
@@ -224,6 +230,36 @@ test("a throttled request is asked again, signed anew", async () => {
   // A date has whole seconds; the tries are spread over two at least.
   expect(new Set(dates).size).toBeGreaterThan(1);
   expect(dates).toEqual(dates.toSorted());
+});
+
+test.each([403, 405, 501])(
+  "where POST is answered %i it is asked by GET, whose query string is signed",
+  async (post) => {
+    lasting();
+    const gate = await workspace({ keys: LASTING, post });
+    const asking = client(gate);
+    const query = `sum by (a) (up{a=~"x*'(ü+ &=~!)|%2By",b!=""}[60s])`;
+    expect(await asking.instant(query, 2)).toEqual([{ labels: {}, value: 42 }]);
+    expect(await asking.instant("up", 2)).toEqual([{ labels: {}, value: 42 }]);
+    const seen = gate.seen.map(({ method, status, form }) => [method, status, form.get("query")]);
+    expect(seen).toEqual([
+      ["POST", post, query],
+      ["GET", 200, query],
+      ["GET", 200, "up"],
+    ]);
+  },
+);
+
+test("a query string in the address is signed with the rest, by POST and by GET", async () => {
+  lasting();
+  for (const post of [undefined, 405]) {
+    const gate = await workspace({ keys: LASTING, ...(post === undefined ? {} : { post }) });
+    const url = `${gate.url}?b=x%20y&a=%2B&b=1`;
+    expect(
+      await createClient({ url, sigv4Region: "eu-west-1", timeoutSeconds: 20, concurrency: 2 }).instant("up", 2),
+    ).toHaveLength(1);
+    expect(gate.seen.at(-1)).toMatchObject({ method: post === undefined ? "POST" : "GET", status: 200 });
+  }
 });
 
 describe("32 days a query", () => {

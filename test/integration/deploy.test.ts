@@ -193,7 +193,7 @@ test("serverless deploy and info: four functions with the settings, and the queu
 test("events/gap-dry-run.json shows the messages and stores nothing", async () => {
   const answer: Json = await invoke("plan", await eventFile("gap-dry-run"));
   expect(answer).toMatchObject({ dryRun: true, interrupted: false });
-  expect(answer.messages.map(({ status }: Json) => status)).toEqual(["published"]);
+  expect(answer.messages.map(({ status }: Json) => status)).toEqual(["would_publish"]);
   expect(await store.list("")).toEqual([]);
 }, 60_000);
 
@@ -234,7 +234,9 @@ test("a state that is damaged is recovered from what was spooled, and published 
   await store.put(state, "no JSON");
   // Looking only: it is set aside in thought, and nothing is written.
   const keys = await store.list("");
-  expect(await invoke("plan", await eventFile("gap-dry-run"))).toMatchObject({ messages: [{ status: "published" }] });
+  expect(await invoke("plan", await eventFile("gap-dry-run"))).toMatchObject({
+    messages: [{ status: "would_publish" }],
+  });
   expect(await store.list("")).toEqual(keys);
   await invoke("plan", { ...(await eventFile<object>("gap-dry-run")), dryRun: false });
   expect(await work()).toBe(1);

@@ -92,7 +92,7 @@ test("the handlers themselves, in this process, with the files of events/", asyn
     });
     expect(await plan!(await eventFile("gap-dry-run"), context)).toMatchObject({
       dryRun: true,
-      messages: [{ status: "published" }],
+      messages: [{ status: "would_publish" }],
     });
     expect(await one.store.list("")).toEqual([]);
     expect(await account!(await eventFile("work-item"), context)).toEqual({ batchItemFailures: [] });

@@ -233,7 +233,7 @@ describe("events/gap-dry-run.json", () => {
     const one = await deployed(moto, prometheus.url);
     const plan = await lambda("plan", one.env);
     const answer = answerOf<DryRun>(await plan.invoke(await eventFile("gap-dry-run")));
-    expect(answer.messages.map(({ status }) => status)).toEqual(["published"]);
+    expect(answer.messages.map(({ status }) => status)).toEqual(["would_publish"]);
     expect(await one.store.list("")).toEqual([]);
     expect(await emptied(moto.sqs, one.work)).toEqual([]);
   }, 60_000);

@@ -48,7 +48,14 @@ const SUCCESS = '{"status":"success","data":{"resultType":"vector","result":[{"m
 describe("each failure has its code and quotes the server", () => {
   it.concurrent.each<[name: string, fault: Fault, code: string, quoted: string, tries: number]>([
     ["401", answer(401, "Unauthorized"), "prometheus_auth", "401", 1],
-    ["403", answer(403, "<html><body>no <b>entry</b></body></html>"), "prometheus_auth", "no entry", 1],
+    [
+      "403 to POST, then to GET",
+      answer(403, "<html><body>no <b>entry</b></body></html>"),
+      "prometheus_auth",
+      "no entry",
+      2,
+    ],
+    ["407", answer(407, "who are you?"), "prometheus_auth", "user:password@host:port", 1],
     ["400", prometheusError(400, "bad_data", "parse error: oops"), "prometheus_bad_query", "parse error: oops", 1],
     ["422", prometheusError(422, "execution", "duplicate series"), "prometheus_bad_query", "duplicate series", 1],
     [
@@ -93,7 +100,8 @@ describe("each failure has its code and quotes the server", () => {
     ["502", answer(502, "bad gateway"), "prometheus_unavailable", "bad gateway", 4],
     ["503", answer(503, "Service Unavailable"), "prometheus_unavailable", "Service Unavailable", 4],
     ["404", answer(404, "page not found"), "prometheus_bad_answer", "part before /api/v1", 1],
-    ["405", answer(405, "POST not allowed"), "prometheus_bad_answer", "405", 1],
+    ["405 to POST, then to GET", answer(405, "not allowed"), "prometheus_bad_answer", "405 to GET", 2],
+    ["501 to POST, then to GET", answer(501, "not implemented"), "prometheus_bad_answer", "501 to GET", 2],
     ["a web page", answer(200, "<html>Welcome</html>"), "prometheus_bad_answer", "Welcome", 1],
     ["another JSON", answer(200, '{"hello":"world"}'), "prometheus_bad_answer", "another shape", 1],
     [

@@ -8,6 +8,7 @@ import { createMonitoring } from "../../lib/prometheus/monitoring.ts";
 import { type Cluster, kindsCluster, MIXED, Random, type Series, simulate } from "../simulator/index.ts";
 import { Schedule } from "../simulator/schedule.ts";
 import { MemoryMonitoring } from "../support/memory-monitoring.ts";
+import { startWatchProxy, withoutBody } from "../support/watch-proxy.ts";
 import { type VictoriaMetrics, startVictoriaMetrics } from "../support/victoria-metrics.ts";
 
 const FACTS: readonly Fact[] = [
@@ -131,6 +132,38 @@ describe("the real VictoriaMetrics answers as Prometheus does", () => {
       const rows = await rowsOf(asked, "finished", { from: when.from, to: when.to });
       expect(rows).toHaveLength(PODS);
       expect(rows.filter(({ value }) => value === 1)).toHaveLength(PODS);
+    },
+  );
+
+  test.each(["plain", "renamed"])("asked for the requests of many pods by name, labels %s", async (name) => {
+    const selection = selectionOf(name, name === "plain" ? "" : "exported_");
+    const [real, memory] = [createMonitoring(client, selection), new MemoryMonitoring(series, selection)];
+    const known = (await rowsOf(memory, "start", all)).map(({ uid }) => uid);
+    const random = new Random("uids of nobody");
+    const only = { uids: [...known, ...Array.from({ length: 400 }, () => random.uid())] };
+    for (const fact of ["cores", "unscheduledCores", "memoryRequest"] as const) {
+      const answer = sorted(await rowsOf(real, fact, all, only));
+      expect(answer).toEqual(sorted(await rowsOf(memory, fact, all, only)));
+      if (fact === "cores") expect(answer.length).toBeGreaterThan(10);
+    }
+  });
+
+  test.each(["instant", "range"])(
+    "a body that is dropped on its way is missed, and it is asked by GET (%s)",
+    async (kind) => {
+      const proxy = await startWatchProxy(victoria.url, withoutBody);
+      try {
+        const asking = createClient({ url: proxy.url, timeoutSeconds: 60, concurrency: 1 });
+        const answer =
+          kind === "instant" ? asking.instant("just_now", moment) : asking.range("1", moment, moment + 60, 60);
+        expect(await answer).toHaveLength(1);
+        expect(proxy.requests.map(({ method, status }) => [method, status])).toEqual([
+          ["POST", 422],
+          ["GET", 200],
+        ]);
+      } finally {
+        await proxy.stop();
+      }
     },
   );
 });

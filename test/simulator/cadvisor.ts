@@ -37,7 +37,7 @@ function ofContainer(job: Job, container: Container, run: Run): Exported[] {
     name,
     image: "registry/worker:1",
     ...target(node),
-    id: containerGroup(job.uid, node, name),
+    id: groupsOf(job.uid, node, name).container,
   };
   const peak = container.memoryUsed ?? 50_000_000;
   const end = Number.isFinite(until) ? until : run.from + 86_400;
@@ -64,11 +64,11 @@ function ofPod(job: Job, index: number, runs: readonly Run[]): Exported[] {
   const ends = [Math.max(from, ...lasts), job.evicted, job.deleted, job.placements[index + 1]?.from];
   const until = Math.min(...ends.map((end) => end ?? Infinity));
   if (until <= from || runs.length === 0) return [];
-  const group = podGroup(job.uid, node);
-  const pod: Labels = { namespace: job.namespace, pod: job.pod, ...target(node) };
-  const whole: Labels = { ...pod, id: group };
   const name = hash(`${job.uid}/POD/${from}`);
-  const pause: Labels = { ...pod, id: containerGroup(job.uid, node, name), container: "POD", name };
+  const groups = groupsOf(job.uid, node, name);
+  const pod: Labels = { namespace: job.namespace, pod: job.pod, ...target(node) };
+  const whole: Labels = { ...pod, id: groups.pod };
+  const pause: Labels = { ...pod, id: groupsOf(job.uid, node, name).container, container: "POD", name };
   const total = (time: number): number => runs.reduce((sum, run) => sum + usedCpuMs(run, time), 30) / 1000;
   return [
     { name: CPU, labels: { ...whole, cpu: "total" }, segments: [{ from, to: until, value: total }] },
@@ -84,19 +84,36 @@ function target(node: string): Labels {
 
 const hash = (text: string): string => createHash("sha256").update(text).digest("hex");
 
-/** Nodes whose name ends in an even digit use the systemd cgroup driver, the others cgroupfs. */
-const systemd = (node: string): boolean => /[02468]$/.test(node);
+/**
+ * How kubelet and runtime write a pod's group and a container in it, by the last digit of the node's name: cgroupfs, systemd, a
+ * kubelet with systemd over a containerd without it (its containers lie under its own service), and a node that is itself a
+ * container (kind) with CRI-O.
+ */
+const FORMS: readonly ((uid: string, name: string) => { readonly pod: string; readonly container: string })[] = [
+  (uid, name) => {
+    const pod = `/kubepods/${qosOf(uid, "burstable/")}pod${uid}`;
+    return { pod, container: `${pod}/${name}` };
+  },
+  (uid, name) => {
+    const pod = `/kubepods.slice/${qosOf(uid, "kubepods-burstable.slice/")}${sliceOf(uid)}`;
+    return { pod, container: `${pod}/cri-containerd-${name}.scope` };
+  },
+  (uid, name) => ({
+    pod: `/kubepods.slice/${qosOf(uid, "kubepods-burstable.slice/")}${sliceOf(uid)}`,
+    container: `/system.slice/containerd.service/${sliceOf(uid)}:cri-containerd:${name}`,
+  }),
+  (uid, name) => {
+    const above = `/kubelet.slice/kubelet-kubepods.slice/${qosOf(uid, "kubelet-kubepods-burstable.slice/")}`;
+    const pod = `/docker/${hash("node")}${above}kubelet-${sliceOf(uid)}`;
+    return { pod, container: `${pod}/crio-${name}.scope` };
+  },
+];
 
-/** A pod's group. The quality of service is in the path, but Guaranteed pods have no level of their own. */
-function podGroup(uid: string, node: string): string {
-  const burstable = !/^[0-7]/.test(uid);
-  if (!systemd(node)) return `/kubepods/${burstable ? "burstable/" : ""}pod${uid}`;
-  const slice = uid.replaceAll("-", "_");
-  return burstable
-    ? `/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod${slice}.slice`
-    : `/kubepods.slice/kubepods-pod${slice}.slice`;
-}
+/** The quality of service is in the path, but Guaranteed pods have no level of their own. */
+const qosOf = (uid: string, level: string): string => (/^[0-7]/.test(uid) ? "" : level);
+const sliceOf = (uid: string): string => `kubepods-${qosOf(uid, "burstable-")}pod${uid.replaceAll("-", "_")}.slice`;
 
-function containerGroup(uid: string, node: string, name: string): string {
-  return systemd(node) ? `${podGroup(uid, node)}/cri-containerd-${name}.scope` : `${podGroup(uid, node)}/${name}`;
+function groupsOf(uid: string, node: string, name: string): { readonly pod: string; readonly container: string } {
+  const digit = Number(/\d$/.exec(node)?.[0] ?? 1);
+  return FORMS[(digit + 3) % FORMS.length]!(uid, name);
 }

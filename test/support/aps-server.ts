@@ -11,6 +11,8 @@ export type ApsOptions = {
   readonly largest?: (path: string) => number;
   /** of the requests so far, counted from 1, those that come too fast */
   readonly throttled?: (count: number) => boolean;
+  /** the status with which what is before it refuses POST */
+  readonly post?: number;
 };
 
 const DAYS = 86_400;
@@ -25,7 +27,7 @@ const amazonError = (status: number, message: string): Refusal => ({
 
 /**
  * A workspace of Amazon Managed Service for Prometheus, as far as queries go, before a real Prometheus: it verifies
- * signatures, takes POST queries under its own path only, and keeps Amazon's limits of range and answer in Amazon's words.
+ * signatures, takes queries under its own path only, and keeps Amazon's limits of range and answer in Amazon's words.
  */
 export async function startAps(upstream: string, options: ApsOptions): Promise<Gate> {
   const { region = "eu-west-1", keys, ahead = 0, largest = () => 50 * 2 ** 20, throttled = () => false } = options;
@@ -33,6 +35,8 @@ export async function startAps(upstream: string, options: ApsOptions): Promise<G
   const gate = await startGate(upstream, {
     path: (path) => (path.startsWith(`${WORKSPACE}/api/v1/query`) ? path.slice(WORKSPACE.length) : undefined),
     request: (passing) => {
+      if (passing.method === "POST" && options.post !== undefined)
+        return { status: options.post, body: "no POST here" };
       const problem = signatureProblem(passing, keys, region, Date.now() + ahead);
       if (problem !== undefined) return amazonError(403, problem);
       count += 1;

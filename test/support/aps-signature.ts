@@ -17,6 +17,16 @@ const hmac = (key: Buffer, data: string): Buffer => createHmac("sha256", key).up
 const encode = (text: string): string =>
   encodeURIComponent(text).replace(/[!'()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
 
+/** The query string with names and values encoded once, sorted by name and then by value. A plus sign is one, and no space. */
+function canonicalQuery(raw: string): string {
+  const pairs = raw.split("&").filter((pair) => pair !== "");
+  const parts = pairs.map((pair) => {
+    const [name = "", ...value] = pair.split("=");
+    return [name, value.join("=")].map((text) => encode(decodeURIComponent(text))).join("=");
+  });
+  return parts.toSorted().join("&");
+}
+
 /**
  * Checks the AWS Signature Version 4 of a request as Amazon describes it, by a computation of its own. Returns Amazon's
  * message for what is wrong, or undefined.
@@ -46,6 +56,7 @@ export function signatureProblem(
   if (sent < now - SKEW) return `Signature expired: ${date} is now earlier than the limit (${clock} - 5 min.)`;
   if (sent > now + SKEW) return `Signature not yet current: ${date} is still later than the limit (${clock} + 5 min.)`;
 
+  const [rawPath = "", rawQuery = ""] = path.split("?", 2);
   const names = signedNames.split(";");
   const must = ["host", "x-amz-date", ...(key.token === undefined ? [] : ["x-amz-security-token"])];
   const payload = sha256(body);
@@ -54,8 +65,8 @@ export function signatureProblem(
     return "The provided 'x-amz-content-sha256' header does not match what was computed.";
   const canonical = [
     method,
-    path.split("/").map(encode).join("/"),
-    "",
+    rawPath.split("/").map(encode).join("/"),
+    canonicalQuery(rawQuery),
     ...names.map(
       (name) =>
         `${name}:${String(headers[name] ?? "")

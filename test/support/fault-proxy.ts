@@ -61,7 +61,7 @@ export async function startFaultProxy(upstream?: string): Promise<FaultProxy> {
         method: incoming.method ?? "",
         path: incoming.url ?? "",
         headers: incoming.headers,
-        form: new URLSearchParams(body.toString()),
+        form: new URLSearchParams(incoming.method === "GET" ? incoming.url?.replace(/^[^?]*/, "") : body.toString()),
       };
       requests.push(seen);
       const fault = drawn === undefined ? (queue.shift() ?? rest) : drawn(seen);

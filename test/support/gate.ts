@@ -54,7 +54,8 @@ export async function startGate(upstream: string, rules: GateRules): Promise<Gat
     void (async () => {
       const body = await buffer(incoming);
       const { method = "", url: path = "", headers } = incoming;
-      const passing = { method, path, headers, body, form: new URLSearchParams(body.toString()) };
+      const form = new URLSearchParams(method === "GET" ? path.replace(/^[^?]*/, "") : body.toString());
+      const passing = { method, path, headers, body, form };
       const answer = await pass(passing);
       seen.push({ ...passing, status: answer.status });
       outgoing.writeHead(answer.status, { "content-type": answer.type ?? "text/plain" });

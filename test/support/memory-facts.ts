@@ -5,6 +5,30 @@ import type { Series } from "../simulator/series.ts";
 
 type Value = (one: Series, from: number, to: number) => number | undefined;
 
+const DAY = 86_400;
+
+/** The moment of the last sample in the closed window. */
+export function lastSampleAt(one: Series, from: number, to: number): number | undefined {
+  return lastMoment(one, from, to, () => true);
+}
+
+/** The moment of the last sample in the closed window whose value is 1. */
+function lastHeld(one: Series, from: number, to: number): number | undefined {
+  return lastMoment(one, from, to, (segment) => segment.value === 1);
+}
+
+function lastMoment(
+  { segments, schedule }: Series,
+  from: number,
+  to: number,
+  test: (segment: Series["segments"][number]) => boolean,
+): number | undefined {
+  return segments
+    .filter(test)
+    .map((segment) => schedule.last(Math.max(segment.from, from), Math.min(segment.to, Math.floor(to) + 1)))
+    .reduce((latest, at) => (at !== undefined && at > (latest ?? -Infinity) ? at : latest), undefined);
+}
+
 /** The series of one namespace, and where their labels stand. */
 export class Facts {
   readonly #families: ReadonlyMap<string, readonly Series[]>;
@@ -29,20 +53,36 @@ export class Facts {
       }
       case "start":
         return this.#totals(this.#family("kube_pod_start_time"), maxIn, window);
-      case "finished": {
-        const phases = this.#family("kube_pod_status_phase");
-        const terminal = phases.filter((one) => ["Succeeded", "Failed"].includes(one.labels["phase"] ?? ""));
-        return this.#totals(terminal, maxIn, window);
+      case "succeeded":
+        return this.#totals(this.#phase("Succeeded"), maxIn, window);
+      case "failed":
+        return this.#totals(this.#phase("Failed"), maxIn, window);
+      case "runningUntil": {
+        const open = this.#family("kube_pod_status_phase").filter(
+          (one) => !["Succeeded", "Failed"].includes(one.labels["phase"] ?? ""),
+        );
+        return this.#totals(open, lastHeld, window);
       }
+      case "lastDay":
+        return this.#totals(this.#family("kube_pod_status_phase"), lastSampleAt, window).map((row) => ({
+          ...row,
+          value: Math.floor(row.value / DAY) * DAY,
+        }));
       case "cores":
         return this.#requested("cpu", true, window);
       case "unscheduledCores":
         return this.#requested("cpu", false, window);
+      case "coresAt":
+        return this.#copies("cpu", window);
       case "memoryRequest":
         return this.#requested("memory", true, window);
       case "unscheduledMemoryRequest":
         return this.#requested("memory", false, window);
+      case "memoryRequestAt":
+        return this.#copies("memory", window);
       case "vo":
+        return this.#vo(window).map(({ at: _at, ...row }) => row);
+      case "voAt":
         return this.#vo(window);
       case "cpu": {
         const series = this.#measured("container_cpu_usage_seconds_total");
@@ -79,9 +119,28 @@ export class Facts {
     return [...pods.values()];
   }
 
+  /** A row for each value of each container. */
   #requested(resource: string, scheduled: boolean, window: Window): Row[] {
-    const series = this.#requests(resource, scheduled, window);
-    return this.#totals(series, lastIn, window, (one) => this.#label(one, "container"));
+    const rows = this.#requests(resource, scheduled, window).map((one) => ({
+      uid: uidOf(one),
+      part: this.#label(one, "container"),
+      value: lastIn(one, window.from, window.to) ?? Number.NaN,
+    }));
+    return [...new Map(rows.map((row) => [JSON.stringify(row), row])).values()];
+  }
+
+  #copies(resource: string, window: Window): Row[] {
+    const all = [...this.#requests(resource, true, window), ...this.#requests(resource, false, window)];
+    return all.map((one) => ({
+      uid: uidOf(one),
+      part: this.#label(one, "container"),
+      value: lastIn(one, window.from, window.to) ?? Number.NaN,
+      at: lastSampleAt(one, window.from, window.to) ?? window.from,
+    }));
+  }
+
+  #phase(phase: string): readonly Series[] {
+    return this.#family("kube_pod_status_phase").filter((one) => one.labels["phase"] === phase);
   }
 
   #requests(resource: string, scheduled: boolean, { from, to }: Window): readonly Series[] {
@@ -107,15 +166,16 @@ export class Facts {
   #vo({ from, to }: Window): Row[] {
     const label = this.#voLabel;
     if (label === undefined) throw new GridmeterError("config_invalid", "The VO label is not set.");
-    const pods = new Map<string, Row>();
+    const rows = new Map<string, Row>();
     for (const one of this.#family("kube_pod_labels")) {
       const text = one.labels[label];
-      if (text === undefined || lastIn(one, from, to) === undefined) continue;
-      const uid = uidOf(one);
-      // A pod that was relabelled has the greatest text, whichever windows are asked for.
-      if (text > (pods.get(uid)?.text ?? "")) pods.set(uid, { uid, value: 1, text });
+      const at = lastSampleAt(one, from, to);
+      if (text === undefined || at === undefined) continue;
+      const row = { uid: uidOf(one), value: 1, text, at };
+      const key = JSON.stringify([row.uid, text]);
+      if (at >= (rows.get(key)?.at ?? at)) rows.set(key, row);
     }
-    return [...pods.values()];
+    return [...rows.values()];
   }
 
   /** The containers themselves: neither the pod-level copies nor the pause container. */

@@ -1,5 +1,5 @@
 import { CELL } from "../../lib/accounting/ports.ts";
-import type { Fact, Monitoring, Only, Row, Window } from "../../lib/accounting/ports.ts";
+import type { Fact, Monitoring, Only, Presence, Row, Sighting, Window } from "../../lib/accounting/ports.ts";
 import type { Selection } from "../../lib/accounting/tenant.ts";
 import { GridmeterError } from "../../lib/errors.ts";
 import type { Random } from "../simulator/random.ts";
@@ -28,6 +28,8 @@ export class MemoryMonitoring implements Monitoring {
   readonly #facts: Facts;
   readonly #selection: Selection;
   readonly #options: MemoryOptions;
+  /** of renamed labels */
+  readonly #prefix: string;
   /** How many times facts were asked for and answered; refusals not counted. */
   answered = 0;
 
@@ -35,18 +37,17 @@ export class MemoryMonitoring implements Monitoring {
     const { namespace, labelPrefix, matchers, voLabel } = selection;
     if (selection.monitoringSelector !== undefined) throw new Error("MemoryMonitoring knows no monitoringSelector.");
     this.#selection = selection;
+    this.#prefix = labelPrefix === "" ? "exported_" : labelPrefix;
     this.#options = options;
     this.#all = series.filter((one) => matchers.every((matcher) => matches(one.labels, matcher)));
     const own = new Map<string, Series[]>();
     for (const one of this.#all) {
-      // cAdvisor's job honours labels even where that of kube-state-metrics does not.
-      const label = one.name.startsWith("container_") ? "namespace" : `${labelPrefix}namespace`;
-      if (one.labels[label] !== namespace) continue;
+      if (labelOf(one, "namespace", this.#prefix) !== namespace) continue;
       const family = own.get(one.name) ?? [];
       own.set(one.name, family);
       family.push(one);
     }
-    this.#facts = new Facts(own, labelPrefix, voLabel);
+    this.#facts = new Facts(own, this.#prefix, voLabel);
   }
 
   async facts(fact: Fact, window: Window, take: (row: Row) => void, only?: Only): Promise<void> {
@@ -60,7 +61,7 @@ export class MemoryMonitoring implements Monitoring {
     rows.forEach(take);
   }
 
-  async seen(window: Window): Promise<readonly number[]> {
+  async seen(window: Window): Promise<Sighting> {
     await this.#delay();
     const named = (test: (one: Series) => boolean): Series[] => this.#all.filter(test);
     const up = named((one) => one.name === "up" && (one.labels["job"] ?? "").includes("kube-state-metrics"));
@@ -69,30 +70,48 @@ export class MemoryMonitoring implements Monitoring {
     for (let end = window.from + CELL; end <= window.to; end += CELL) {
       const { from, to } = this.#kept({ from: end - CELL, to: end });
       if (to <= from) continue;
-      const value = Math.max(...up.map((one) => maxIn(one, from, to) ?? -1), -1);
-      // An `up` of 0 is an answer; without any, a pod that was seen will do.
-      if (value > 0 || (value < 0 && pods.some((one) => lastIn(one, from, to) !== undefined))) cells.push(end);
+      const isUp = up.some((one) => (maxIn(one, from, to) ?? 0) > 0);
+      if (isUp || pods.some((one) => lastIn(one, from, to) !== undefined)) cells.push(end);
     }
-    return cells;
+    return { cells, partly: [], upOnly: [], silent: [] };
   }
 
-  async namespaces(window: Window): Promise<{ names: readonly string[]; exportedNames: readonly string[] }> {
+  async presence(of: Presence, window: Window): Promise<ReadonlySet<number>> {
+    await this.#delay();
+    const series = this.#all.filter((one) => isOf(of, one));
+    const found = new Set<number>();
+    for (let day = window.from; day < window.to; day += DAY) {
+      const { from, to } = this.#kept({ from: day, to: day + DAY });
+      if (to > from && series.some((one) => lastIn(one, from, to) !== undefined)) found.add(day);
+    }
+    return found;
+  }
+
+  async sample(window: Window, most: number): Promise<readonly string[]> {
+    return this.#facts
+      .rows("start", this.#kept(window))
+      .toSorted((a, b) => b.value - a.value)
+      .slice(0, most)
+      .map(({ uid }) => uid);
+  }
+
+  async namespaces(window: Window): Promise<{ names: readonly string[]; prefixes: readonly string[] }> {
     await this.#delay();
     const { from, to } = this.#kept(window);
-    const { labelPrefix } = this.#selection;
     const found = this.#all.filter((one) => one.name.startsWith("kube_") && lastIn(one, from, to) !== undefined);
-    const under = (label: string, unless = ""): string[] =>
-      [
-        ...new Set(found.filter((one) => one.labels[unless] === undefined).flatMap((one) => one.labels[label] ?? [])),
-      ].sort();
-    return labelPrefix === ""
-      ? { names: under("namespace", "exported_namespace"), exportedNames: under("exported_namespace") }
-      : { names: under(`${labelPrefix}namespace`), exportedNames: [] };
+    const names = found.map((one) => labelOf(one, "namespace", this.#prefix)).filter((name) => name !== "");
+    return { names: [...new Set(names)].sort(), prefixes: [] };
   }
 
   async voLabelSeen(window: Window): Promise<boolean> {
     await this.#delay();
     return this.#selection.voLabel !== undefined && this.#facts.rows("vo", this.#kept(window)).length > 0;
+  }
+
+  async voLabelSplit(window: Window): Promise<number> {
+    const { from, to } = this.#kept(window);
+    const label = `${this.#selection.voLabel ?? ""}_conflict1`;
+    return this.#all.filter((one) => one.labels[label] !== undefined && lastIn(one, from, to) !== undefined).length;
   }
 
   #kept({ from, to }: Window): Window {
@@ -102,6 +121,29 @@ export class MemoryMonitoring implements Monitoring {
   async #delay(): Promise<void> {
     const turns = this.#options.shuffle?.int(0, 6) ?? 0;
     for (let turn = 0; turn < turns; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+const DAY = 86_400;
+
+/** A pod's label: the renamed one where it is filled, else the plain one. */
+function labelOf(one: Series, name: string, prefix: string): string {
+  return one.labels[`${prefix}${name}`] ?? one.labels[name] ?? "";
+}
+
+/** Whether a series shows that somebody reports the metric. */
+function isOf(of: Presence, { name, labels }: Series): boolean {
+  switch (of) {
+    case "ends":
+      return name === "kube_pod_completion_time";
+    case "starts":
+      return name === "kube_pod_start_time";
+    case "phases":
+      return name === "kube_pod_status_phase" && ["Succeeded", "Failed"].includes(labels["phase"] ?? "");
+    case "requests":
+      return name === "kube_pod_container_resource_requests" && labels["resource"] === "cpu";
+    case "kube-system":
+      return name.startsWith("kube_pod_") && labels["namespace"] === "kube-system";
   }
 }
 

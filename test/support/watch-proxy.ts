@@ -4,7 +4,12 @@ import { text } from "node:stream/consumers";
 import { listen } from "./fault-proxy.ts";
 
 /** One request to Prometheus and what it got. */
-export type Watched = { readonly path: string; readonly form: URLSearchParams; readonly status: number };
+export type Watched = {
+  readonly method: string;
+  readonly path: string;
+  readonly form: URLSearchParams;
+  readonly status: number;
+};
 
 export type WatchProxy = { readonly url: string; readonly requests: Watched[]; stop(): Promise<void> };
 
@@ -24,7 +29,7 @@ export async function startWatchProxy(
       const path = incoming.url ?? "";
       const method = incoming.method ?? "GET";
       const answer = await fetch(`${upstream}${path}`, { method, ...(method === "POST" ? { body: form } : {}) });
-      requests.push({ path, form, status: answer.status });
+      requests.push({ method, path, form, status: answer.status });
       outgoing.writeHead(answer.status, { "content-type": answer.headers.get("content-type") ?? "" });
       outgoing.end(await answer.text());
     })().catch(() => outgoing.destroy());
@@ -39,6 +44,11 @@ export async function startWatchProxy(
       await once(server, "close");
     },
   };
+}
+
+/** A change that drops the body of a POST, as some proxies do. */
+export function withoutBody(form: URLSearchParams): void {
+  for (const field of Object.keys(Object.fromEntries(form))) form.delete(field);
 }
 
 /** Seconds that the longest range in a query reaches back, e.g. 3900 for `[3900s]`; 0 for a plain selector. */

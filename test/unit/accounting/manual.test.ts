@@ -210,6 +210,47 @@ describe("sending", () => {
     ]);
   });
 
+  test("a summary's InfrastructureDescription reaches APEL, and is no part of the key", async () => {
+    const described = { InfrastructureDescription: "x".repeat(100) };
+    const level = { ServiceLevelType: undefined, ServiceLevel: "{hepspec: 12}" };
+    for (const text of [
+      summaries(summary(described)),
+      message("APEL-summary-job-message: v0.4", summary({ ...level, ...described })),
+    ]) {
+      const store = new MemoryStore();
+      const [report] = await submit(store, file(text));
+      expect(report).toMatchObject({ refused: [], warnings: [] });
+      expect(await bodies(store)).toEqual([text]);
+      const plain = text.replace(/^InfrastructureDescription.*\n/m, "");
+      expect(messageKeys(text)).toEqual(messageKeys(plain));
+      // Another description is another record, which replaces the first; its pin is one.
+      await submit(store, file(plain));
+      expect((await apel(store)).rows).toHaveLength(1);
+      expect(pinnedKeys(await stateOf(store))).toEqual(messageKeys(text));
+      expect((await unpin(store, { files: [file(text)] }, WHEN)).units).toMatchObject([{ left: 0 }]);
+    }
+    const [report] = await submit(
+      new MemoryStore(),
+      file(summaries(summary({ InfrastructureDescription: "x".repeat(101) }))),
+    );
+    expect(report!.refused.flatMap(({ problems }) => problems.map(({ rule }) => rule))).toEqual(["string-length"]);
+  });
+
+  test.each(["v0.1", "v0.2"])(
+    "individual records under the header %s go as they are, read as v0.3",
+    async (version) => {
+      const store = new MemoryStore();
+      const old = jobs(job()).replace("v0.3", version);
+      const [report] = await submit(store, file(old));
+      expect(report).toMatchObject({ sent: [{ line: 2 }], refused: [], warnings: [] });
+      expect(await bodies(store)).toEqual([old]);
+      expect(checkMessage(old, NOW).problems).toEqual([]);
+      expect(readMessage(old, NOW)).toEqual(readMessage(jobs(job()), NOW));
+      expect(messageKeys(old)).toEqual(messageKeys(jobs(job())));
+      expect(await submit(store, file(old))).toMatchObject([{ sent: [], alreadySent: [{ line: 2 }] }]);
+    },
+  );
+
   test("CRLF and blank lines around records are read, LF is written; the same file with LF is the same file", async () => {
     const store = new MemoryStore();
     const text = summaries(summary(), summary({ VO: "lhcb" }));

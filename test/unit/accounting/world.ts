@@ -1,13 +1,14 @@
 import type { ApelRecord } from "../../../lib/apel/records.ts";
 import { fromFields } from "../../../lib/apel/from-fields.ts";
 import { parseMessage } from "../../../lib/apel/parse.ts";
-import type { Monitoring } from "../../../lib/accounting/ports.ts";
+import type { Monitoring, Sighting } from "../../../lib/accounting/ports.ts";
 import { runAccounting } from "../../../lib/accounting/run.ts";
 import type { RunOptions, RunResult } from "../../../lib/accounting/run.ts";
 import type { CountedMonth } from "../../../lib/accounting/counted-month.ts";
 import type { UnitOutcome } from "../../../lib/accounting/month.ts";
 import type { Selection, Tenant, Unit } from "../../../lib/accounting/tenant.ts";
 import { startOf } from "../../../lib/accounting/time.ts";
+import { LEFT_OUT } from "../../../lib/accounting/usage.ts";
 import type { UsageGroup } from "../../../lib/accounting/usage.ts";
 import { errorText, GridmeterError } from "../../../lib/errors.ts";
 import { parseOutgoingKey } from "../../../lib/outbox/outgoing.ts";
@@ -87,7 +88,7 @@ export type WorldRun = Partial<Omit<RunOptions, "now" | "request">> & {
 };
 
 /** When monitoring was seen, by matchers: worlds that share their series share it. */
-const CELLS = new WeakMap<readonly Series[], Map<string, Promise<readonly number[]>>>();
+const CELLS = new WeakMap<readonly Series[], Map<string, Promise<Sighting>>>();
 
 /** A simulated cluster, the store of gridmeter, and the table of the APEL server, to which whatever is published goes. */
 export class World {
@@ -153,11 +154,15 @@ export class World {
       facts: (fact, window, take, prefixes) => made.facts(fact, window, take, prefixes),
       namespaces: (window) => made.namespaces(window),
       voLabelSeen: (window) => made.voLabelSeen(window),
+      voLabelSplit: (window) => made.voLabelSplit(window),
+      presence: (of, window) => made.presence(of, window),
+      sample: (window, most) => made.sample(window, most),
       seen: async (window) => {
-        const known = CELLS.get(this.series) ?? new Map<string, Promise<readonly number[]>>();
-        const cells = known.get(key) ?? made.seen(whole);
-        CELLS.set(this.series, known.set(key, cells));
-        return (await cells).filter((cell) => cell > window.from && cell <= window.to);
+        const known = CELLS.get(this.series) ?? new Map<string, Promise<Sighting>>();
+        const sighting = known.get(key) ?? made.seen(whole);
+        CELLS.set(this.series, known.set(key, sighting));
+        const { cells, ...others } = await sighting;
+        return { ...others, cells: cells.filter((cell) => cell > window.from && cell <= window.to) };
       },
     };
   }
@@ -255,13 +260,8 @@ export function figures({ days }: CountedMonth) {
           firstEnd: Math.min(...groups.map((group) => group.firstEnd)),
           lastEnd: Math.max(...groups.map((group) => group.lastEnd)),
         }),
-    leftOut: days.reduce(
-      (total, { leftOut }) => ({
-        no_cpu_request: total.no_cpu_request + leftOut.no_cpu_request,
-        negative_duration: total.negative_duration + leftOut.negative_duration,
-        no_start: total.no_start + leftOut.no_start,
-      }),
-      { no_cpu_request: 0, negative_duration: 0, no_start: 0 },
+    leftOut: Object.fromEntries(
+      LEFT_OUT.map((reason) => [reason, days.reduce((sum, { leftOut }) => sum + leftOut[reason], 0)]),
     ),
   };
 }

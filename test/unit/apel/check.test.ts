@@ -54,7 +54,11 @@ const framing: [string, Rule, string][] = [
   ["lines are Key: value", "no-colon", add(S02, "atlas")],
   ["unknown keys reject the message", "key-unknown", add(S02, "Colour: blue")],
   ["keys are case-sensitive", "key-unknown", S02.replace("VO:", "vo:")],
-  ["InfrastructureDescription is no key of a summary", "key-unknown", add(S02, "InfrastructureDescription: k8s")],
+  [
+    "InfrastructureDescription is no key of a normalised one",
+    "key-unknown",
+    add(N04, "InfrastructureDescription: k8s"),
+  ],
   ["normalised v0.4 has Infrastructure, not InfrastructureType", "key-unknown", add(N04, "InfrastructureType: grid")],
   ["normalised v0.4 has no ServiceLevel line", "key-unknown", add(N04, "ServiceLevel: {HEPscore23: 15.3}")],
   [
@@ -66,6 +70,11 @@ const framing: [string, Rule, string][] = [
   ["a key stands once", "key-duplicated", add(S02, "VO: cms")],
   ["header v0.3-summary means normalised", "header-normalised-trap", S02.replace("v0.2", "v0.3")],
   ["an unknown header", "header-unknown", S02.replace("v0.2", "v0.9")],
+  ...["v0.0", "v0.5", "v0.10"].map((version): [string, Rule, string] => [
+    `individual ${version}`,
+    "header-unknown",
+    I03.replace("v0.3", version),
+  ]),
   ["a header with a trailing space", "header-unknown", S02.replace("v0.2", "v0.2 ")],
   ["a message without header", "header-unknown", S02.split("\n").slice(1).join("\n")],
   ["JSON is not a message", "header-unknown", "{}"],
@@ -99,6 +108,11 @@ const types: [string, Rule, string][] = [
     "string-length",
     add(I03, `InfrastructureDescription: ${"x".repeat(101)}`),
   ],
+  ...[S02, S04].map((message): [string, Rule, string] => [
+    "InfrastructureDescription of a summary has at most 100",
+    "string-length",
+    add(message, `InfrastructureDescription: ${"x".repeat(101)}`),
+  ]),
   ["ServiceLevel has at most 3 decimals", "decimal", set(S02, "ServiceLevel", "2974.9999999999995")],
   ["ServiceLevel has at most 7 digits before the point", "decimal", set(S02, "ServiceLevel", "10000000")],
   ["ServiceLevel is a plain decimal", "decimal", set(S02, "ServiceLevel", "1e3")],

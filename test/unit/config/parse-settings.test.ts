@@ -1,5 +1,5 @@
-import { parse as parseDotenv } from "dotenv";
 import { describe, expect, test } from "vitest";
+import { readEnvFile } from "../../../lib/config/env-file.ts";
 import { parseSettings } from "../../../lib/config/parse-settings.ts";
 import { GridmeterError } from "../../../lib/errors.ts";
 
@@ -31,6 +31,7 @@ test("what KAPEL needs is enough, and its defaults hold", () => {
   expect(parseSettings(BASE)).toEqual({
     mode: "auto",
     output: "./gridmeter-data/outgoing",
+    ledger: "./gridmeter-data/ledger",
     warnings: [],
     tenants: [
       {
@@ -57,7 +58,8 @@ test("what KAPEL needs is enough, and its defaults hold", () => {
 
 test("an env file in the notation of KAPEL's example works as it stands", () => {
   // KAPEL's example.env: blanks around "=", single quotes, a zone written +00:00, a port in the submit host.
-  const env = parseDotenv(`# for a test
+  const { values } = readEnvFile(
+    `# for a test
 PUBLISHING_MODE = 'gap'
 QUERY_START = '2022-05-02T00:00:00+00:00'
 QUERY_END = '2022-05-30T20:00:00+00:00'
@@ -68,8 +70,11 @@ SUBMIT_HOST = 'cluster.example.org:6443/jobs'
 VO_NAME = 'cms'
 
 BENCHMARK_VALUE = 12.5
-`);
-  const settings = parseSettings({ PROMETHEUS_SERVER: "http://p:9090", NAMESPACE: "jobs", ...env });
+`,
+    {},
+  );
+  const given = { PROMETHEUS_SERVER: "http://p:9090", NAMESPACE: "jobs", ...Object.fromEntries(values) };
+  const settings = parseSettings(given);
   expect(settings).toMatchObject({
     mode: "gap",
     queryStart: Date.UTC(2022, 4, 2) / 1000,

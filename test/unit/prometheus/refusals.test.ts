@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { adviseOn } from "../../../lib/prometheus/advice.ts";
-import { type Verdict, judgeRefusal, withoutQuery } from "../../../lib/prometheus/refusals.ts";
+import { type Verdict, isTooLong, judgeRefusal, withoutQuery } from "../../../lib/prometheus/refusals.ts";
 
 const VICTORIA = 'error when executing query="max(x{a=\\"too many samples\\"})" for (time=1743500000000, step=300000):';
 
@@ -111,10 +111,24 @@ describe("a refusal is judged by what the server says", () => {
     ["a gateway", 504, "504 Gateway Time-out", "too_large"],
     ["a gateway", 408, "", "too_large"],
     ["a gateway", 404, "", "final"],
+    ["a gateway", 414, "", "final"],
+    ["a gateway", 501, "Not Implemented", "final"],
     ["a gateway", 302, "", "final"],
   ])("%s %i %s", (_, status, words, verdict) => {
     expect(judgeRefusal(status, words)).toBe(verdict);
   });
+});
+
+test.each([
+  [414, "Request-URI Too Large", true],
+  [422, "too long query; got 20000 bytes; mustn't exceed `-search.maxQueryLen=16384` bytes", true],
+  [400, "the raw query size in bytes exceeds the limit (err-mimir-max-query-expression-size-bytes)", true],
+  [422, `${VICTORIA} oops`, false],
+  [422, 'error when executing query="x{a=\\"too long query\\"}": oops', false],
+  [503, "too long query", false],
+  [413, "", false],
+])("%i %s: whether the query's text is too long", (status, words, isLong) => {
+  expect(isTooLong(status, words)).toBe(isLong);
 });
 
 test("the query that a server repeats is neither judged nor quoted", () => {
@@ -132,6 +146,10 @@ test.each([
   [400, "Client sent an HTTP request to an HTTPS server.", false, "https://"],
   [429, "Rate exceeded", true, "QUERY_CONCURRENCY"],
   [307, "", false, "somewhere"],
+  [405, "", false, "take POST or GET"],
+  [501, "", false, "take POST or GET"],
+  [407, "", false, "user:password@"],
+  [414, "", false, "take POST"],
 ])("%i %s: what to do", (status, words, signed, advice) => {
   expect(adviseOn(status, words, "somewhere", signed).advice).toContain(advice);
 });

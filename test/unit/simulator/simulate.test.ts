@@ -215,6 +215,9 @@ describe("cAdvisor", () => {
     expect(ids(systemd)).toHaveLength(3);
     for (const id of ids(systemd)) expect(id).toContain(`pod${systemd.uid.replaceAll("-", "_")}.slice`);
     for (const id of ids(cgroupfs)) expect(id).toContain(`pod${cgroupfs.uid}`);
+    const mixed = on("node-3");
+    expect(ids(mixed)[0]).toMatch(/^\/system\.slice\/containerd\.service\/kubepods-.*\.slice:cri-containerd:/);
+    expect(ids(on("node-4"))[0]).toMatch(/^\/docker\/.*\/kubelet-kubepods\.slice\/.*\/crio-/);
     expect(
       find(simulate(cluster([systemd])), "container_cpu_usage_seconds_total").map((one) => one.labels["container"]),
     ).toEqual(["main", undefined, "POD"]);

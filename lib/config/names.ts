@@ -1,0 +1,121 @@
+import type { EnvFile } from "./env-file.ts";
+import type { Problem } from "./problems.ts";
+import type { Raw } from "./read.ts";
+import { ABOUT } from "./settings.ts";
+import { didYouMean, misspelt } from "./suggest.ts";
+
+/** What is to be said about names that are no settings, and about `${NAME}` that are set nowhere. */
+export type Names = {
+  readonly problems: readonly Problem[];
+  /** a `${NAME}` that was read as empty: a warning, and part of the explanation where something else is refused */
+  readonly unset: readonly Problem[];
+  readonly warnings: readonly Problem[];
+};
+
+export const NO_NAMES: Names = { problems: [], unset: [], warnings: [] };
+
+const SETTINGS = [...ABOUT.keys()];
+
+/**
+ * What serverless.yml and the spooler's unit read and the command line does not: one env file may serve all. AWS_REGION and
+ * S3_SSE are not here: the command line reads them too, but from the environment, so in an env file they are ignored.
+ */
+export const DEPLOYMENT: readonly string[] = [
+  "ALARM_EMAIL",
+  "GRIDMETER_BUCKET",
+  "GRIDMETER_PREFIX",
+  "GRIDMETER_STAGE",
+  "KMS_KEY_ARN",
+  "PLAN_RESERVED_CONCURRENCY",
+  "POWERTOOLS_LOG_LEVEL",
+  "PROMETHEUS_AUTH_HEADER_PARAMETER",
+  "PROMETHEUS_CA_PARAMETER",
+  "PROMETHEUS_CLIENT_CERT_PARAMETER",
+  "PROMETHEUS_CLIENT_KEY_PARAMETER",
+  "PROMETHEUS_WORKSPACE_ARN",
+  "PUSHGATEWAY_AUTH_HEADER_PARAMETER",
+  "PUSHGATEWAY_URL",
+  "SPOOL_OUTPUT",
+  "SPOOL_QUEUE_URL",
+  "SPOOL_SOURCE",
+  "SPOOL_SWEEP_INTERVAL",
+  "TENANTS_OBJECT",
+  "TENANTS_PARAMETER",
+  "VPC_SECURITY_GROUP_IDS",
+  "VPC_SUBNET_IDS",
+  "WORK_DEAD_LETTER_QUEUE_URL",
+  "WORK_QUEUE_URL",
+];
+
+/** What Kubernetes sets in every container for each service: PROMETHEUS_SERVER_PORT_80_TCP for one called prometheus-server. */
+const SERVICE = /_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$/;
+
+const MOST_SHOWN = 20;
+
+/**
+ * Judges the names in an env file and in the environment. A misspelt one would leave its setting at the default without a
+ * word. In the file it is refused, since people write that by hand; the environment is full of other programs' names.
+ */
+export function judgeNames(file: EnvFile, env: Raw): Names {
+  const strange = [...file.values].filter(([name, value]) => value.trim() !== "" && isStrange(name, file)).map(first);
+  const meant = new Map(strange.map((name) => [name, misspelt(name, SETTINGS)]));
+  const problems = strange.flatMap((name) => misspeltProblem(name, meant.get(name), "is no setting"));
+  const inEnvironment = Object.keys(env).filter((name) => (env[name] ?? "").trim() !== "" && isStrange(name, file));
+  const warnings = [
+    ...inEnvironment.flatMap((name) =>
+      misspeltProblem(name, misspelt(name, SETTINGS), "is no setting, so what the environment says there is ignored"),
+    ),
+    ...ignored(strange.filter((name) => meant.get(name) === undefined)),
+    ...unread(file.unread),
+  ];
+  return { problems, unset: unsetProblems(file, env), warnings };
+}
+
+const first = ([name]: readonly [string, string]): string => name;
+
+function isStrange(name: string, { used }: EnvFile): boolean {
+  return !ABOUT.has(name) && !used.has(name) && !DEPLOYMENT.includes(name) && !SERVICE.test(name);
+}
+
+function misspeltProblem(name: string, meant: string | undefined, text: string): Problem[] {
+  return meant === undefined ? [] : [{ setting: name, text: `${text}; did you mean ${meant}?` }];
+}
+
+/** One warning for all. What does not look like a name may be a piece of a key that was pasted in, so it is not shown. */
+function ignored(names: readonly string[]): Problem[] {
+  if (names.length === 0) return [];
+  const shown = names.filter((name) => /^[A-Z_][A-Z0-9_]{0,59}$/.test(name));
+  const listed = shown.slice(0, MOST_SHOWN).map((name) => {
+    const hint = didYouMean(name, SETTINGS).replace(/^; /, "");
+    return hint === "" ? name : `${name} (${hint})`;
+  });
+  const more = names.length - listed.length;
+  const rest = more === 0 ? [] : [`${more} ${listed.length === 0 ? "names" : "more"}`];
+  return [{ setting: "env file", text: `no settings, and ignored: ${[...listed, ...rest].join(", ")}` }];
+}
+
+function unread(lines: readonly number[]): Problem[] {
+  if (lines.length === 0) return [];
+  const shown = lines.slice(0, MOST_SHOWN).join(", ") + (lines.length > MOST_SHOWN ? ", ..." : "");
+  const which = lines.length === 1 ? `line ${shown} is` : `lines ${shown} are`;
+  return [{ setting: "env file", text: `${which} not NAME=value and left out, as in KAPEL` }];
+}
+
+function unsetProblems({ unset, used }: EnvFile, env: Raw): Problem[] {
+  const counts = unset.filter(
+    ({ variable }) => env[variable] === undefined && (ABOUT.has(variable) || used.has(variable)),
+  );
+  return counts.map(({ variable, name }) => {
+    const about = ABOUT.get(variable);
+    const where = "is set neither in the environment nor above in the env file; it was read as empty, as in KAPEL";
+    // In a secret, what looks like a name may be a piece of it.
+    if (about?.secret === true || about?.quote !== undefined || !/^\w{1,60}$/.test(name)) {
+      const remedy = `If the value holds it as it stands, set ${variable} in the environment, where nothing is expanded`;
+      return { setting: variable, text: `holds a \${...} whose name ${where}. ${remedy}` };
+    }
+    return {
+      setting: variable,
+      text: `holds \${${name}}, which ${where}. Set ${name}, or write \${${name}:-default}`,
+    };
+  });
+}

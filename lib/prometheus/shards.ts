@@ -1,0 +1,212 @@
+import { CELL, type Window } from "../accounting/ports.ts";
+import type { Selection } from "../accounting/tenant.ts";
+import { cellsOf, runsOf, windowsOf } from "./cells.ts";
+import type { Client } from "./connection.ts";
+import { inParts } from "./in-parts.ts";
+import { labelValue, oneOf, renamedPrefix } from "./labels.ts";
+import { quote, selector } from "./promql.ts";
+import type { Target } from "./targets.ts";
+
+/** A target that is away for this long leaves a gap (accounting-rules: Shards), seconds. */
+const GAP = 1800;
+/** What a target showed is looked for in this stretch before it went, seconds. */
+const SHOWN = 900;
+/** The same where it was away before the window begins, seconds. */
+const SHOWN_LONG_AGO = 14 * 86_400;
+/** Cells of one query: 30 days, as Prometheus allows points and Amazon days. */
+const MOST_CELLS = 8640;
+/** Pods of a target by which another one is known as its copy or its successor; each is named four times in one query. */
+const COMPARED = 20;
+
+/** `whole`: stretches in which pods of all nodes were missing; `partly`: of single nodes, which never make a day unseen. */
+export type ShardGaps = { readonly whole: readonly Window[]; readonly partly: readonly Window[] };
+
+/**
+ * The stretches in which some of the pods were not seen, because one of several kube-state-metrics that share them was away.
+ * Where they say how many shards there are, each must be seen; else the targets of one job are compared.
+ */
+export async function findShardGaps(
+  client: Client,
+  selection: Selection,
+  window: Window,
+  targets: readonly Target[],
+): Promise<ShardGaps> {
+  for (const part of windowsOf(window, MOST_CELLS)) {
+    const [most] = await client.instant(totalShardsQuery(selection, part), part.to);
+    if (most === undefined || most.value <= 1) continue;
+    return { whole: await missingOrdinals(client, selection, window), partly: [] };
+  }
+  const whole: Window[] = [];
+  const partly: Window[] = [];
+  for (const target of targets) {
+    for (const away of stretchesAway(target, targets, window)) {
+      const gap = await gapOf(client, selection, target, away, window);
+      if (gap !== undefined) (gap.isNode ? partly : whole).push({ from: gap.from, to: gap.to });
+    }
+  }
+  return { whole, partly };
+}
+
+/** How many shards kube-state-metrics has, where its self metrics are scraped. */
+export function totalShardsQuery({ matchers }: Selection, { from, to }: Window): string {
+  return `max(max_over_time(${selector("kube_state_metrics_total_shards", matchers)}[${to - from}s]))`;
+}
+
+/** Stretches in which not all shards that there should be were seen. Cells without any self metric are not judged. */
+async function missingOrdinals(client: Client, selection: Selection, window: Window): Promise<readonly Window[]> {
+  const { matchers } = selection;
+  const by = (metric: string): string => `last_over_time(${selector(metric, matchers)}[${CELL}s])`;
+  const totals = new Map<number, number>();
+  const seen = new Map<number, Set<string>>();
+  const ask = async ({ from, to }: Window): Promise<readonly never[]> => {
+    const total = `max(${by("kube_state_metrics_total_shards")})`;
+    for (const { values } of await client.range(total, from + CELL, to, CELL))
+      for (const [at, value] of values) totals.set(at, value);
+    const ordinals = `group by (shard_ordinal) (${by("kube_state_metrics_shard_ordinal")})`;
+    for (const { labels, values } of await client.range(ordinals, from + CELL, to, CELL))
+      for (const [at] of values) seen.set(at, (seen.get(at) ?? new Set()).add(labels["shard_ordinal"] ?? ""));
+    return [];
+  };
+  await inParts(windowsOf(window, MOST_CELLS), ask, { asked: "the shards of kube-state-metrics", shortest: CELL });
+  const lacking = cellsOf(window).filter((cell) => (seen.get(cell)?.size ?? Infinity) < (totals.get(cell) ?? 0));
+  return runsOf(lacking).filter(({ from, to }) => to - from >= GAP);
+}
+
+type Away = Window & { readonly how: "down" | "gone" };
+
+/** Stretches of 30 minutes or more in which a target was down, or gone after it had been there, while another one of its job was up. */
+function stretchesAway(target: Target, targets: readonly Target[], window: Window): readonly Away[] {
+  const others = targets.filter(({ job, instance }) => job === target.job && instance !== target.instance);
+  if (others.length === 0) return [];
+  const cells = cellsOf(window);
+  const first = cells.find((cell) => target.up.has(cell));
+  if (first === undefined) return [];
+  const away = (how: Away["how"], test: (cell: number) => boolean): readonly Away[] =>
+    runsOf(cells.filter((cell) => cell >= first && test(cell)))
+      .filter(({ from, to }) => to - from >= GAP)
+      .filter((run) => cellsOf(run).some((cell) => others.some(({ up }) => up.get(cell) === true)))
+      .map((run) => ({ ...run, how }));
+  return [...away("down", (cell) => target.up.get(cell) === false), ...away("gone", (cell) => !target.up.has(cell))];
+}
+
+type Pod = { readonly namespace: string; readonly uid: string };
+
+/**
+ * The gap that a target's absence leaves: none where it showed no pod of the tenant, where another target shows one of its pods
+ * within 30 minutes (a copy or its successor), or where it is gone and its unfinished pods never return.
+ */
+async function gapOf(
+  client: Client,
+  selection: Selection,
+  target: Target,
+  away: Away,
+  window: Window,
+): Promise<(Window & { readonly isNode: boolean }) | undefined> {
+  const seconds = away.from === window.from ? SHOWN_LONG_AGO : SHOWN;
+  const isMine = ({ namespace }: Pod): boolean => namespace === selection.namespace;
+  const shown = await podsOf(client, selection, target, away.from, seconds, "all");
+  if (!shown.some(isMine)) return undefined;
+  const running = await podsOf(client, selection, target, away.from, seconds, "running");
+  const compared = (running.length > 0 ? running : shown).slice(0, COMPARED);
+  const others = othersOf(target);
+  const copies = seriesOf(selection, compared).flatMap((pods) => others.map((other) => [...pods, ...other]));
+  if (await isThere(client, copies, away.from + GAP, seconds + GAP)) return undefined;
+  const until = Math.min(window.to, away.from + MOST_CELLS * CELL);
+  const after = { from: away.from, to: until };
+  const isNode = await isOfOneNode(client, selection, target, away.from, seconds);
+  if (away.how === "down") {
+    const replaced = await firstCell(client, copies, after);
+    return { from: away.from, to: Math.min(away.to, replaced ?? Infinity), isNode };
+  }
+  const mine = running.filter(isMine).slice(0, COMPARED);
+  const returned = mine.length === 0 ? undefined : await firstCell(client, seriesOf(selection, mine), after);
+  return returned === undefined ? undefined : { from: away.from, to: returned, isNode };
+}
+
+/** The pods that a target showed just before a moment. */
+async function podsOf(
+  client: Client,
+  selection: Selection,
+  target: Target,
+  at: number,
+  seconds: number,
+  which: "all" | "running",
+): Promise<readonly Pod[]> {
+  const prefix = renamedPrefix(selection);
+  const own = [...matchersOf(target), ...selection.matchers];
+  const running = `last_over_time(${selector("kube_pod_status_phase", [`phase="Running"`, ...own])}[${seconds}s])`;
+  const series =
+    which === "running" ? `${running} == 1` : `last_over_time(${selector("kube_pod_status_phase", own)}[${seconds}s])`;
+  const query = `group by (namespace,${prefix}namespace,uid,${prefix}uid) (${series})`;
+  return (await client.instant(query, at)).map(({ labels }) => ({
+    namespace: labelValue(labels, "namespace", { prefix }),
+    uid: labelValue(labels, "uid", { prefix }),
+  }));
+}
+
+const matchersOf = ({ job, instance }: Target): readonly string[] => [
+  `job=${quote(job)}`,
+  `instance=${quote(instance)}`,
+];
+
+/** What selects all targets but this one: two lists of matchers. */
+const othersOf = ({ job, instance }: Target): readonly (readonly string[])[] => [
+  [`instance!=${quote(instance)}`],
+  [`instance=${quote(instance)}`, `job!=${quote(job)}`],
+];
+
+/** What selects the series of pods by their uids, in either spelling. */
+function seriesOf(selection: Selection, pods: readonly Pod[]): readonly (readonly string[])[] {
+  const { pattern } = oneOf(pods.map(({ uid }) => uid));
+  const renamed = `${renamedPrefix(selection)}uid`;
+  return [
+    [`uid=~${quote(pattern)}`, `${renamed}=""`, ...selection.matchers],
+    [`${renamed}=~${quote(pattern)}`, ...selection.matchers],
+  ];
+}
+
+const phases = (selectors: readonly (readonly string[])[], seconds: number): string =>
+  selectors.map((each) => `last_over_time(${selector("kube_pod_status_phase", each)}[${seconds}s])`).join(" or ");
+
+async function isThere(
+  client: Client,
+  selectors: readonly (readonly string[])[],
+  at: number,
+  seconds: number,
+): Promise<boolean> {
+  return (await client.instant(`group(${phases(selectors, seconds)})`, at)).length > 0;
+}
+
+/** The beginning of the first cell of the window in which any of the series was there. */
+async function firstCell(
+  client: Client,
+  selectors: readonly (readonly string[])[],
+  { from, to }: Window,
+): Promise<number | undefined> {
+  if (to - from < CELL) return undefined;
+  const [found] = await client.range(`group(${phases(selectors, CELL)})`, from + CELL, to, CELL);
+  const [at] = found?.values[0] ?? [];
+  return at === undefined ? undefined : at - CELL;
+}
+
+/** Whether all pods of a target are on one node, of which no other target of its job shows any: a shard of a DaemonSet. */
+async function isOfOneNode(
+  client: Client,
+  selection: Selection,
+  target: Target,
+  at: number,
+  seconds: number,
+): Promise<boolean> {
+  const prefix = renamedPrefix(selection);
+  const nodes = (more: readonly string[]): string =>
+    ["kube_pod_info", "kube_pod_container_resource_requests"]
+      .map((metric) => `last_over_time(${selector(metric, [`node!=""`, ...more, ...selection.matchers])}[${seconds}s])`)
+      .join(" or ");
+  const own = await client.instant(`group by (node,${prefix}node) (${nodes(matchersOf(target))})`, at);
+  const names = new Set(own.map(({ labels }) => labelValue(labels, "node", { prefix })));
+  const [node] = names;
+  if (node === undefined || names.size > 1) return false;
+  const others = [`job=${quote(target.job)}`, `instance!=${quote(target.instance)}`];
+  const there = await client.instant(`group by (node,${prefix}node) (${nodes(others)})`, at);
+  return there.length > 0 && !there.some(({ labels }) => labelValue(labels, "node", { prefix }) === node);
+}
