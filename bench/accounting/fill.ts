@@ -1,6 +1,6 @@
 import pLimit from "p-limit";
 import { WriteRequest } from "./remote-write.ts";
-import { seriesIn } from "./series.ts";
+import { eachSample, seriesIn } from "./series.ts";
 import { HOUR, type Layout } from "./shape.ts";
 
 /** Samples are written slice by slice: Prometheus takes none that are older than its newest by half a block's length. */
@@ -23,8 +23,9 @@ export async function fill(url: string, layout: Layout, tell: (hours: number, of
       // Not far ahead of the server, or the bodies would pile up in memory.
       if (limit.pendingCount > 0) await sent.at(-2);
     };
-    for (const series of seriesIn(layout, slice, slice + SLICE)) {
-      request.add(series, layout, { from: slice, to: slice + SLICE });
+    const stretch = { from: slice, to: slice + SLICE };
+    for (const series of seriesIn(layout, stretch.from, stretch.to)) {
+      request.add(series.labels, (sample) => eachSample(series, layout, stretch, sample));
       if (request.full) await send();
     }
     await send();
@@ -35,12 +36,13 @@ export async function fill(url: string, layout: Layout, tell: (hours: number, of
   return samples;
 }
 
-async function post(url: string, body: Uint8Array<ArrayBuffer>): Promise<void> {
+/** Writes one body. */
+export async function post(url: string, body: Uint8Array<ArrayBuffer>): Promise<void> {
   const answer = await fetch(`${url}/api/v1/write`, {
     method: "POST",
     headers: { "content-type": "application/x-protobuf", "content-encoding": "snappy" },
     body,
   });
-  if (!answer.ok) throw new Error(`Prometheus refused samples of the bench (${answer.status}): ${await answer.text()}`);
+  if (!answer.ok) throw new Error(`Prometheus refused samples (${answer.status}): ${await answer.text()}`);
   await answer.body?.cancel();
 }

@@ -1,5 +1,4 @@
-import { type Series, eachSample } from "./series.ts";
-import type { Layout, Stretch } from "./shape.ts";
+type Labels = readonly (readonly [name: string, value: string])[];
 
 /**
  * Series in the wire format of Prometheus' remote write (protobuf `WriteRequest`, version 1) in bodies of a few megabytes.
@@ -21,21 +20,21 @@ export class WriteRequest {
     return this.#length > CAPACITY - ROOM;
   }
 
-  /** Adds the series' samples of a stretch of time; nothing where it has none. */
-  add(series: Series, layout: Layout, stretch: Stretch): void {
+  /** Adds a series by its labels, sorted by name, and its samples in order, times in epoch seconds; nothing where it has none. */
+  add(labels: Labels, each: (sample: (time: number, value: number) => void) => void): void {
     const before = this.#length;
     // The length comes first and is known last: five bytes are kept for it, a varint may be padded.
     this.#byte(TIME_SERIES);
     const lengthAt = this.#length;
     this.#length += PADDED;
-    for (const [name, value] of series.labels) {
+    for (const [name, value] of labels) {
       this.#byte(LABEL);
       this.#byte(name.length + value.length + 4);
       this.#text(NAME, name);
       this.#text(VALUE, value);
     }
     let count = 0;
-    eachSample(series, layout, stretch, (time, value) => {
+    each((time, value) => {
       this.#sample(time, value);
       count += 1;
     });

@@ -14,11 +14,12 @@ const START_SECONDS = 60;
 
 /**
  * Starts the real Prometheus on 127.0.0.1, on a free port unless one is given, with the given samples already in its database.
- * `openmetrics` is the text itself if it has a line break, else the path of a file; it must end with `# EOF`.
+ * `openmetrics` is the text itself if it has a line break, else the path of a file; it must end with `# EOF`. Without it
+ * the database is empty.
  * `stop()` ends the process by its own pid and removes its folder; it may be called twice.
  */
 export async function startPrometheus(options: {
-  readonly openmetrics: string;
+  readonly openmetrics?: string;
   readonly extraFlags?: readonly string[];
   /** its configuration file; default: it scrapes nothing and has no rules */
   readonly configuration?: string;
@@ -28,7 +29,8 @@ export async function startPrometheus(options: {
 }): Promise<PrometheusServer> {
   const folder = await mkdtemp(join(tmpdir(), "gridmeter-prometheus-"));
   try {
-    await importSamples(folder, options.openmetrics, options.blockHours ?? 744);
+    await mkdir(join(folder, "data"));
+    if (options.openmetrics !== undefined) await importSamples(folder, options.openmetrics, options.blockHours ?? 744);
     const configuration = join(folder, "prometheus.yml");
     await writeFile(configuration, options.configuration ?? "global: {}\n");
     const child = spawn(
@@ -70,7 +72,6 @@ export async function startPrometheus(options: {
 
 async function importSamples(folder: string, openmetrics: string, blockHours: number): Promise<void> {
   const data = join(folder, "data");
-  await mkdir(data);
   let file = openmetrics;
   if (openmetrics.includes("\n")) {
     file = join(folder, "samples.om");

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { readMessage } from "../../lib/apel/from-fields.ts";
@@ -9,7 +10,7 @@ import type { Published, Right, Run, Situation } from "../simulator/situations/i
 import type { PrometheusServer } from "./prometheus-server.ts";
 import { bundledCli, gap, leastSettings, runCli } from "./run-cli.ts";
 import type { CliRun } from "./run-cli.ts";
-import { serveSeries } from "./serve-series.ts";
+import { serveManySeries } from "./serve-series.ts";
 import { startWatchProxy } from "./watch-proxy.ts";
 import type { WatchProxy } from "./watch-proxy.ts";
 
@@ -24,7 +25,7 @@ export type Outcome = {
   readonly askedDays: number | undefined;
 };
 
-const idOf = ({ name }: Situation): string => name.replaceAll(/[^a-zA-Z0-9]+/g, "-");
+const idOf = ({ name }: Situation): string => createHash("sha256").update(name).digest("hex").slice(0, 8);
 const replicaOf = (id: string): string => `${id}--replica`;
 
 const labelled = (series: readonly Series[], cluster: string): Series[] =>
@@ -35,6 +36,11 @@ function seriesOf(situation: Situation): Series[] {
   const shown = simulate(cluster);
   const id = idOf(situation);
   return [...labelled(held(shown), id), ...(replica === undefined ? [] : labelled(replica(shown), replicaOf(id)))];
+}
+
+/** One situation at a time, so that not all of them are in memory. */
+function* seriesOfAll(situations: readonly Situation[]): Generator<Series> {
+  for (const situation of situations) yield* seriesOf(situation);
 }
 
 /** Situations side by side in one real Prometheus, each under its own label `cluster`, and the command line to run on them. */
@@ -51,7 +57,7 @@ export class SituationRuns {
   }
 
   static async open(situations: readonly Situation[], folder: string): Promise<SituationRuns> {
-    const server = await serveSeries(situations.flatMap(seriesOf));
+    const server = await serveManySeries(seriesOfAll(situations));
     return new SituationRuns(server, folder);
   }
 
