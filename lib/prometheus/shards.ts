@@ -9,7 +9,9 @@ import type { Target } from "./targets.ts";
 
 /** A target that is away for this long leaves a gap (accounting-rules: Shards), seconds. */
 const GAP = 1800;
-/** What a target showed is looked for in this stretch before it went, seconds. */
+/** Whose pods a target shows is looked for in this stretch before it went: jobs come and go. Seconds. */
+const SHOWN_OF_LATE = 7 * 86_400;
+/** The pods that it showed when it went are looked for in this stretch, seconds. */
 const SHOWN = 900;
 /** The same where it was away before the window begins, seconds. */
 const SHOWN_LONG_AGO = 14 * 86_400;
@@ -103,14 +105,18 @@ async function gapOf(
   window: Window,
 ): Promise<(Window & { readonly isNode: boolean }) | undefined> {
   const seconds = away.from === window.from ? SHOWN_LONG_AGO : SHOWN;
+  const ofLate = Math.max(seconds, SHOWN_OF_LATE);
   const isMine = ({ namespace }: Pod): boolean => namespace === selection.namespace;
-  const shown = await podsOf(client, selection, target, away.from, seconds, "all");
+  const shown = await podsOf(client, selection, target, away.from, ofLate, "all");
   if (!shown.some(isMine)) return undefined;
   const running = await podsOf(client, selection, target, away.from, seconds, "running");
-  const compared = (running.length > 0 ? running : shown).slice(0, COMPARED);
+  // Pods of other namespaces live longer than jobs as a rule.
+  const lasting = [...running.filter((pod) => !isMine(pod)).slice(0, COMPARED / 2), ...running.filter(isMine)];
+  const compared = (lasting.length > 0 ? lasting : shown).slice(0, COMPARED);
   const others = othersOf(target);
   const copies = seriesOf(selection, compared).flatMap((pods) => others.map((other) => [...pods, ...other]));
-  if (await isThere(client, copies, away.from + GAP, seconds + GAP)) return undefined;
+  const since = lasting.length > 0 ? seconds : ofLate;
+  if (await isThere(client, copies, away.from + GAP, since + GAP)) return undefined;
   const until = Math.min(window.to, away.from + MOST_CELLS * CELL);
   const after = { from: away.from, to: until };
   const isNode = await isOfOneNode(client, selection, target, away.from, seconds);
@@ -118,8 +124,7 @@ async function gapOf(
     const replaced = await firstCell(client, copies, after);
     return { from: away.from, to: Math.min(away.to, replaced ?? Infinity), isNode };
   }
-  const mine = running.filter(isMine).slice(0, COMPARED);
-  const returned = mine.length === 0 ? undefined : await firstCell(client, seriesOf(selection, mine), after);
+  const returned = lasting.length === 0 ? undefined : await firstCell(client, seriesOf(selection, compared), after);
   return returned === undefined ? undefined : { from: away.from, to: returned, isNode };
 }
 
