@@ -56,16 +56,17 @@ export async function askNames(
   refuseInfinite("end", ends, uids);
 }
 
-/** Values of one pod's label or request that differ from copy to copy: what each copy says, and when it was last seen. */
-type Copies<T> = Map<string, { readonly value: T; readonly at: number }[]>;
+/** What one copy says, and when it was last seen. */
+type Copy<T> = { readonly value: T; readonly at: number };
+/** Labels of pods, or requests of a pod's containers, that differ from copy to copy. */
+type Copies<T> = Map<string, Map<string, Copy<T>>>;
 
 /**
  * The value of the copy with the newest sample, of copies that are equally new the greatest (accounting-rules: Copies).
  * Copies that are scraped in turn are equally new.
  */
-function newest<T extends string | number>(
-  copies: readonly { readonly value: T; readonly at: number }[],
-): T | undefined {
+function newest<T extends string | number>(held: ReadonlyMap<string, Copy<T>>): T | undefined {
+  const copies = [...held.values()];
   const latest = copies.reduce((most, { at }) => Math.max(most, at), -Infinity);
   return copies
     .filter(({ at }) => at >= latest - CELL)
@@ -73,10 +74,11 @@ function newest<T extends string | number>(
     .reduce<T | undefined>((most, value) => (most === undefined || value > most ? value : most), undefined);
 }
 
-function note<T>(copies: Copies<T>, key: string, value: T, at: number): void {
-  const held = copies.get(key) ?? [];
+/** Of one copy that is in the answers to several windows the latest counts. */
+function note<T>(copies: Copies<T>, key: string, copy: string, value: T, at: number): void {
+  const held = copies.get(key) ?? new Map<string, Copy<T>>();
   copies.set(key, held);
-  held.push({ value, at });
+  if (at >= (held.get(copy)?.at ?? at)) held.set(copy, { value, at });
 }
 
 /**
@@ -102,7 +104,7 @@ export async function askVos(
   if (disagreeing.size === 0) return;
   const copies: Copies<string> = new Map();
   const takeCopy = ({ uid, text = "", at = 0 }: Row): void => {
-    if (disagreeing.has(uid)) note(copies, ownText(uid), ownText(text), at);
+    if (disagreeing.has(uid)) note(copies, ownText(uid), ownText(text), ownText(text), at);
   };
   await ask(monitoring, "voAt", window, takeCopy, tiling, [...disagreeing]);
   for (const [uid, held] of copies) vos.set(uid, newest(held) ?? "");
@@ -189,13 +191,13 @@ async function totals(
   const wanted: string[] = [];
   for (const [uid, place] of uids) if (parts.disagreeing.has(place)) wanted.push(uid);
   const byPod = new Map<number, Copies<number>>();
-  const take = ({ uid, value, part = "", at = 0 }: Row): void => {
+  const take = ({ uid, value, part = "", at = 0, copy = "" }: Row): void => {
     const place = uids.find(uid);
     // Other parts are ordinary init containers, which do not add.
     if (place === undefined || !parts.disagreeing.has(place) || !parts.has(place, part)) return;
     const copies = byPod.get(place) ?? new Map();
     byPod.set(place, copies);
-    note(copies, part, value, at);
+    note(copies, part, copy, value, at);
   };
   await ask(monitoring, REQUESTS[of].copies, window, take, tiling, wanted);
   for (const [place, copies] of byPod)

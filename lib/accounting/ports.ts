@@ -49,6 +49,8 @@ export type Row = {
   readonly part?: string;
   /** the moment of the copy's last sample, epoch seconds */
   readonly at?: number;
+  /** which copy it is of those of a request: the same in every window */
+  readonly copy?: string;
 };
 
 /** The first hexadecimal digits of the uids asked for, e.g. ["0","1"] or ["a3"]; used when an hour is still too much. */

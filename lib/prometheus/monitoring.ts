@@ -138,10 +138,10 @@ async function askCopies(
   const { values, moments } = copyQueries(resource, selection, spelling, window, only);
   const at = new Map((await client.instant(moments, window.to)).map(({ labels, value }) => [keyOf(labels), value]));
   for (const { labels, value } of await client.instant(values, window.to)) {
-    const moment = at.get(keyOf(labels));
+    const copy = keyOf(labels);
     const uid = checkedUid(labelValue(labels, "uid", spelling), selection);
     // A series without a moment has its only samples right after the window's beginning.
-    take({ uid, value, part: labelValue(labels, "container", spelling), at: moment ?? window.from });
+    take({ uid, value, part: labelValue(labels, "container", spelling), at: at.get(copy) ?? window.from, copy });
   }
 }
 

@@ -136,6 +136,7 @@ export class Facts {
       part: this.#label(one, "container"),
       value: lastIn(one, window.from, window.to) ?? Number.NaN,
       at: lastSampleAt(one, window.from, window.to) ?? window.from,
+      copy: JSON.stringify(one.labels),
     }));
   }
 

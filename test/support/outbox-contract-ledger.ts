@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Ledger } from "../../lib/accounting/ledger.ts";
-import type { Damage } from "../../lib/accounting/ledger.ts";
+import type { Damage, KeptMonth } from "../../lib/accounting/ledger.ts";
 import { readState, readStates, writeState } from "../../lib/accounting/state.ts";
 import type { UnitState } from "../../lib/accounting/state.ts";
 import type { Tenant } from "../../lib/accounting/tenant.ts";
@@ -34,11 +34,17 @@ function usage(day: string, jobs = 1): DayUsage {
       { vo: null, ...size, firstEnd: end, lastEnd: end + 60 },
       { vo: "é", ...size, cpu: { milliseconds: 7, jobs: 1, milliCoreSeconds: 5 }, firstEnd: end, lastEnd: end },
     ],
-    leftOut: { no_cpu_request: 1, negative_duration: 0, no_start: 2 },
+    leftOut: { no_cpu_request: 1, negative_duration: 0, no_start: 2, not_finished: 3, no_end: 4 },
+    succeededLeftOut: 5,
     gaps: [{ from: end, to: end + 1800 }],
     cpuAsked: true,
   };
 }
+/** What is read of a month that has these days. */
+const kept = (...days: readonly DayUsage[]): KeptMonth => ({
+  days: new Map(days.map((each) => [each.day, each])),
+  older: new Set(),
+});
 const january = Array.from({ length: 31 }, (_, index) => `2025-01-${String(index + 1).padStart(2, "0")}`);
 
 /** Everything that counting relies on in a ledger, and publishing in its states. Ledgers in every store pass it. */
@@ -60,7 +66,7 @@ export function ledgerContract(
     const ledger = (store = one, of = GRID) => new Ledger(store, of, (damage) => damages.push(damage));
 
     test("an empty one knows no day and was not recounted", async () => {
-      expect(await ledger().read("2025-01")).toEqual(new Map());
+      expect(await ledger().read("2025-01")).toEqual(kept());
       expect(await ledger().wasRecounted("2025-01")).toBe(false);
     });
 
@@ -68,15 +74,15 @@ export function ledgerContract(
       await Promise.all(january.map((day, index) => ledger().write(usage(day, index + 1))));
       await ledger().write(usage("2025-02-01"));
       const expected = new Map(january.map((day, index) => [day, usage(day, index + 1)]));
-      expect(await ledger(two).read("2025-01")).toEqual(expected);
-      expect([...(await ledger(two).read("2025-02")).keys()]).toEqual(["2025-02-01"]);
-      expect(await ledger(two).read("2024-12")).toEqual(new Map());
+      expect(await ledger(two).read("2025-01")).toEqual({ days: expected, older: new Set() });
+      expect([...(await ledger(two).read("2025-02")).days.keys()]).toEqual(["2025-02-01"]);
+      expect(await ledger(two).read("2024-12")).toEqual(kept());
     });
 
     test("a day that is written again is the later one", async () => {
       await ledger().write(usage("2025-01-03", 1));
       await ledger(two).write(usage("2025-01-03", 2));
-      expect(await ledger().read("2025-01")).toEqual(new Map([["2025-01-03", usage("2025-01-03", 2)]]));
+      expect(await ledger().read("2025-01")).toEqual(kept(usage("2025-01-03", 2)));
     });
 
     test("tenants never meet, however they are called", async () => {
@@ -85,7 +91,7 @@ export function ledgerContract(
         await ledger(one, tenant(each)).write(usage("2025-01-03", index + 1));
       for (const [index, each] of names.entries()) {
         const read = await ledger(two, tenant(each)).read("2025-01");
-        expect([each, read]).toEqual([each, new Map([["2025-01-03", usage("2025-01-03", index + 1)]])]);
+        expect([each, read]).toEqual([each, kept(usage("2025-01-03", index + 1))]);
       }
     });
 
@@ -101,10 +107,10 @@ export function ledgerContract(
       ];
       for (const more of others) {
         const changed = ledger(two, { ...GRID, ...more });
-        expect([await changed.read("2025-01"), await changed.wasRecounted("2025-01")]).toEqual([new Map(), false]);
+        expect([await changed.read("2025-01"), await changed.wasRecounted("2025-01")]).toEqual([kept(), false]);
       }
       const same = ledger(two, { ...GRID, vo: "cms", submitHost: "x", processors: 8, format: "summary-0.4" });
-      expect([(await same.read("2025-01")).size, await same.wasRecounted("2025-01")]).toEqual([1, true]);
+      expect([(await same.read("2025-01")).days.size, await same.wasRecounted("2025-01")]).toEqual([1, true]);
     });
 
     test("the recount of a month is remembered, by month, and is no day", async () => {
@@ -112,7 +118,7 @@ export function ledgerContract(
       await ledger(two).markRecounted("2025-01", NOW + 1);
       expect(await ledger(two).wasRecounted("2025-01")).toBe(true);
       expect(await ledger(two).wasRecounted("2025-02")).toBe(false);
-      expect(await ledger(two).read("2025-01")).toEqual(new Map());
+      expect(await ledger(two).read("2025-01")).toEqual(kept());
     });
 
     test.each(["", "{", "[]", '{"fingerprint":"x"}', "null"])(
@@ -122,14 +128,14 @@ export function ledgerContract(
         await ledger().write(usage("2025-01-04"));
         const [key = ""] = await two.list("ledger/");
         await two.put(key, body);
-        expect([...(await ledger().read("2025-01")).keys()]).toEqual(["2025-01-04"]);
+        expect([...(await ledger().read("2025-01")).days.keys()]).toEqual(["2025-01-04"]);
         expect(damages).toEqual([expect.objectContaining({ key })]);
         expect((await two.get(damages[0]!.setAside))?.body).toBe(body);
         // Found again before it is written anew, it is the same object aside.
         await ledger(two).read("2025-01");
         expect(await two.list("damaged/")).toEqual([damages[0]!.setAside]);
         await ledger().write(usage("2025-01-03"));
-        expect((await ledger(two).read("2025-01")).size).toBe(2);
+        expect((await ledger(two).read("2025-01")).days.size).toBe(2);
       },
     );
 

@@ -1,45 +1,65 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { ask } from "../../../lib/accounting/ask.ts";
-import { askColumn, askNames, askSums, askUnscheduled, askVos } from "../../../lib/accounting/ask-columns.ts";
-import { Uids } from "../../../lib/accounting/columns.ts";
+import {
+  askColumn,
+  askNames,
+  askRequests,
+  askSums,
+  askUnscheduled,
+  askVos,
+} from "../../../lib/accounting/ask-columns.ts";
+import { Column, Uids } from "../../../lib/accounting/columns.ts";
 import { askCpu, askMemoryRequests, askMemoryUsed, askPods } from "../../../lib/accounting/pods.ts";
+import { dayOf } from "../../../lib/accounting/time.ts";
 import type { ByUid } from "../../../lib/accounting/usage.ts";
 import type { Fact, Monitoring, Only, Row, Window } from "../../../lib/accounting/ports.ts";
 import { GridmeterError } from "../../../lib/errors.ts";
 import { isAsked } from "../../support/memory-monitoring.ts";
-import { HOUR, MINUTE } from "./world.ts";
+import { stubMonitoring } from "../../support/stub-monitoring.ts";
+import { DAY, HOUR, MINUTE } from "./world.ts";
 
 const T = 1_700_000_000;
 type Sample = { readonly time: number; readonly row: Row };
 
+/** The samples of each fact; those of a request are one series for each pod, part and fact, those of a label one for each text. */
+type Samples = Partial<Record<Fact, readonly Sample[]>>;
+
+/** The facts that give copies, and those whose series are their copies. */
+const COPIES: Partial<Record<Fact, readonly Fact[]>> = {
+  coresAt: ["cores", "unscheduledCores"],
+  memoryRequestAt: ["memoryRequest", "unscheduledMemoryRequest"],
+  voAt: ["vo"],
+};
+
+/** The rows of a fact in a window, as a server with one copy of each series gives them. */
+function rowsIn(samples: Samples, fact: Fact, window: Window, only: Only | undefined): Iterable<Row> {
+  const rows = new Map<string, Row>();
+  for (const each of COPIES[fact] ?? [fact]) {
+    const inside = (samples[each] ?? [])
+      .filter(({ time, row }) => time >= window.from && time <= window.to && isAsked(row.uid, only))
+      .toSorted((a, b) => a.time - b.time);
+    const latest = /cores|request|vo/i.test(fact);
+    for (const { time, row } of inside) {
+      const copy = JSON.stringify([each, row.uid, row.part, each === "vo" ? row.text : ""]);
+      const held = rows.get(copy);
+      if (held === undefined || latest || row.value > held.value || (row.text ?? "") > (held.text ?? ""))
+        rows.set(copy, fact in COPIES ? { ...row, at: time, copy } : row);
+    }
+  }
+  return rows.values();
+}
+
 /** A monitoring of single samples that notes what it was asked, and refuses what it is told to refuse. */
-function asked(
-  samples: Partial<Record<Fact, readonly Sample[]>>,
-  refuses: (window: Window, only?: Only) => boolean = () => false,
-) {
+function asked(samples: Samples, refuses: (window: Window, only?: Only) => boolean = () => false) {
   const questions: { fact: Fact; window: Window; only?: Only }[] = [];
-  const monitoring: Monitoring = {
+  const monitoring = stubMonitoring({
     facts: async (fact, window, take, only) => {
       questions.push({ fact, window, ...(only === undefined ? {} : { only }) });
       if (refuses(window, only)) throw new GridmeterError("prometheus_too_large", "too large");
-      const inside = (samples[fact] ?? [])
-        .filter(({ time, row }) => time >= window.from && time <= window.to && isAsked(row.uid, only))
-        .toSorted((a, b) => a.time - b.time);
-      const rows = new Map<string, Row>();
-      for (const { row } of inside) {
-        const key = `${row.uid} ${row.part ?? ""}`;
-        const held = rows.get(key);
-        const latest = /cores|request/i.test(fact);
-        if (held === undefined || latest || row.value > held.value || (row.text ?? "") > (held.text ?? ""))
-          rows.set(key, row);
-      }
-      for (const each of rows.values()) take(each);
+      for (const each of rowsIn(samples, fact, window, only)) take(each);
     },
-    seen: () => Promise.resolve([]),
-    namespaces: () => Promise.resolve({ names: [], exportedNames: [] }),
-    voLabelSeen: () => Promise.resolve(false),
-  };
+  });
   return { monitoring, questions };
 }
 
@@ -63,29 +83,40 @@ async function answerOf(
   window: Window,
 ): Promise<ReadonlyMap<string, number | string | undefined>> {
   const uids = new Uids();
+  const valuesOf = (column: Column): Map<string, number | undefined> =>
+    new Map([...uids].map(([uid, place]) => [uid, column.get(place)]));
   switch (fact) {
-    case "vo":
-      return askVos(monitoring, window);
-    case "cpu":
-    case "memoryUsed": {
-      const sums = await askSums(monitoring, fact, window, uids);
-      return new Map([...uids].map(([uid, place]) => [uid, sums.get(place)]));
+    case "vo": {
+      const vos = new Map<string, string>();
+      await askVos(monitoring, window, vos);
+      return vos;
     }
+    case "cpu":
+    case "memoryUsed":
+      return valuesOf(await askSums(monitoring, fact, window, uids));
     case "name": {
-      const { ends, names } = await askNames(monitoring, window, uids);
+      const ends = new Column();
+      const names = new Map<string, string>();
+      await askNames(monitoring, window, uids, ends, names);
       return new Map([...uids].map(([uid, place]) => [uid, `${ends.get(place)} ${names.get(uid)}`]));
     }
-    case "end":
-    case "start":
-    case "finished":
     case "cores":
-    case "memoryRequest": {
-      const column = await askColumn(monitoring, fact, window, uids);
-      return new Map([...uids].map(([uid, place]) => [uid, column.get(place)]));
-    }
+    case "coresAt":
+      return valuesOf(await askRequests(monitoring, "cores", window, uids));
+    case "memoryRequest":
+    case "memoryRequestAt":
+      return valuesOf(await askRequests(monitoring, "memory", window, uids));
     case "unscheduledCores":
-    case "unscheduledMemoryRequest":
-      return askUnscheduled(monitoring, fact, window, ["0a", "0b", "1a", "ff"]);
+    case "unscheduledMemoryRequest": {
+      const column = new Column();
+      const of = fact === "unscheduledCores" ? "cores" : "memory";
+      await askUnscheduled(monitoring, of, window, ["0a", "0b", "1a", "ff"], uids, column);
+      return valuesOf(column);
+    }
+    case "voAt":
+      throw new Error("Asked by vo.");
+    default:
+      return valuesOf(await askColumn(monitoring, fact, window, uids));
   }
 }
 
@@ -137,7 +168,7 @@ describe("When Prometheus refuses a piece, the asked range is tiled contiguously
   });
 });
 
-describe("answers merged by uid: latest end and start, latest request", () => {
+describe("answers merged by uid: latest end and start, newest request", () => {
   test("a request that changed: the later tile's, also if it is lower", async () => {
     const samples = {
       cores: [
@@ -165,7 +196,10 @@ describe("answers merged by uid: latest end and start, latest request", () => {
       "end",
       "name",
       "start",
-      "finished",
+      "succeeded",
+      "failed",
+      "runningUntil",
+      "lastDay",
       "cores",
       "unscheduledCores",
       "cpu",
@@ -221,25 +255,30 @@ describe("pods from facts", () => {
     const timed = Object.fromEntries(
       Object.entries(samples).map(([fact, rows]) => [fact, rows.map((each) => ({ time: T + 50 * MINUTE, row: each }))]),
     );
-    const { finished, unfinished } = await askPods(asked(timed).monitoring, window, options);
-    return { finished: [...finished], unfinished };
+    const { monitoring, questions } = asked(timed);
+    const { finished, open, lacking } = await askPods(monitoring, window, options);
+    return { finished: [...finished], open, lacking, questions };
   };
 
   test("one pod whole", async () => {
-    const { finished, unfinished } = await pods({
+    const { finished, open, lacking, questions } = await pods({
       end: [row("a", T + 5.9)],
-      finished: [row("a", 1)],
+      succeeded: [row("a", 1)],
       start: [row("a", T)],
       cores: [row("a", 1.2345)],
       vo: [row("a", 1, { text: "atlas" })],
     });
-    expect(finished).toEqual([{ uid: "a", pod: "", end: T + 5, start: T, milliCores: 1235, vo: "atlas" }]);
-    expect(unfinished).toEqual({ notFinished: new Map(), noEnd: new Set() });
+    expect(finished).toEqual([
+      { uid: "a", pod: "", end: T + 5, succeeded: true, start: T, milliCores: 1235, vo: "atlas" },
+    ]);
+    expect(open).toEqual(new Map());
+    expect(lacking).toEqual([]);
+    expect(questions.map(({ fact }) => fact)).toEqual(["end", "succeeded", "start", "cores", "vo", "start"]);
   });
 
   test("a request of 0 is none", async () => {
-    const { finished } = await pods({ end: [row("a", T)], finished: [row("a", 1)], cores: [row("a", 0)] });
-    expect(finished[0]).toEqual({ uid: "a", pod: "", end: T });
+    const { finished } = await pods({ end: [row("a", T)], succeeded: [row("a", 1)], cores: [row("a", 0)] });
+    expect(finished[0]).toEqual({ uid: "a", pod: "", end: T, succeeded: true });
   });
 
   const at50 = (...rows: Row[]): Sample[] => rows.map((each) => ({ time: T + 50 * MINUTE, row: each }));
@@ -247,7 +286,7 @@ describe("pods from facts", () => {
   test("a request that names no node counts only where no other is, and only pods that lack one are asked about", async () => {
     const { monitoring, questions } = asked({
       end: at50(row("a", T), row("b", T), row("c", T)),
-      finished: at50(row("a", 1), row("b", 1), row("c", 0)),
+      succeeded: at50(row("a", 1), row("b", 1), row("c", 0)),
       cores: at50(row("a", 2)),
       unscheduledCores: at50(row("a", 8), row("b", 4), row("c", 1)),
     });
@@ -264,18 +303,18 @@ describe("pods from facts", () => {
   test("where no pod's request names a node, all of them are asked for at once; where all do, none", async () => {
     const uids = Array.from({ length: 2001 }, (_, index) => `${index}`);
     const all = (value: number): Sample[] => at50(...uids.map((uid) => row(uid, value)));
-    const dropped = asked({ end: all(T), finished: all(1), unscheduledCores: all(3) });
+    const dropped = asked({ end: all(T), succeeded: all(1), unscheduledCores: all(3) });
     const { finished } = await askPods(dropped.monitoring, window, options);
     expect([...finished].map(({ milliCores }) => milliCores)).toEqual(uids.map(() => 3000));
     const about = dropped.questions.filter(({ fact }) => fact === "unscheduledCores");
     expect(about.map(({ only }) => only)).toEqual([undefined]);
-    const named = asked({ end: all(T), finished: all(1), cores: all(1), unscheduledCores: all(3) });
+    const named = asked({ end: all(T), succeeded: all(1), cores: all(1), unscheduledCores: all(3) });
     await askPods(named.monitoring, window, options);
     expect(named.questions.map(({ fact }) => fact)).not.toContain("unscheduledCores");
   });
 
   test("a request that names no node and is no number is refused", async () => {
-    const bad = { end: at50(row("a", T)), finished: at50(row("a", 1)), unscheduledCores: at50(row("a", Infinity)) };
+    const bad = { end: at50(row("a", T)), succeeded: at50(row("a", 1)), unscheduledCores: at50(row("a", Infinity)) };
     await expect(askPods(asked(bad).monitoring, window, options)).rejects.toMatchObject({ code: "sample_invalid" });
   });
 
@@ -284,7 +323,7 @@ describe("pods from facts", () => {
       memoryRequest: at50(row("a", 2048), row("z", 1024)),
       unscheduledMemoryRequest: at50(row("a", 9000), row("b", 1025)),
     });
-    const wanted = ["a", "b", "c"].map((uid) => ({ uid, pod: "", end: T }));
+    const wanted = ["a", "b", "c"].map((uid) => ({ uid, pod: "", end: T, succeeded: true }));
     expect(known(await askMemoryRequests(monitoring, window, wanted))).toEqual(
       new Map([
         ["a", 2],
@@ -293,22 +332,97 @@ describe("pods from facts", () => {
     );
   });
 
+  const day = dayOf(T);
+
   test("finished without an end is no_end; an end without a finished phase is not_finished", async () => {
-    const { finished, unfinished } = await pods({ end: [row("b", T)], finished: [row("a", 1), row("b", 0)] });
+    const { finished, open } = await pods({ end: [row("b", T)], succeeded: [row("a", 1), row("b", 0)] });
     expect(finished).toEqual([]);
-    expect(unfinished).toEqual({ notFinished: new Map([["b", T]]), noEnd: new Set(["a"]) });
+    expect(open).toEqual(
+      new Map([
+        ["a", { day, reason: "no_end", succeeded: true }],
+        ["b", { day, reason: "not_finished", succeeded: false }],
+      ]),
+    );
+  });
+
+  test("a failed pod counts as one that succeeded does, with zero rows of the phases and without", async () => {
+    const end = [row("a", T), row("b", T)];
+    const zeros = await pods({ end, succeeded: [row("a", 0), row("b", 1)], failed: [row("a", 1), row("b", 0)] });
+    const bare = await pods({ end, succeeded: [row("b", 1)], failed: [row("a", 1)] });
+    for (const { finished, open, lacking } of [zeros, bare]) {
+      expect(finished.map(({ uid, succeeded }) => [uid, succeeded])).toEqual([
+        ["a", false],
+        ["b", true],
+      ]);
+      expect([open.size, lacking]).toEqual([0, []]);
+    }
+    // Only those that did not succeed are asked for failures.
+    expect(bare.questions.filter(({ fact }) => fact === "failed").map(({ only }) => only)).toEqual([{ uids: ["a"] }]);
+  });
+
+  test("where zero rows are dropped, a pod of which one container ended runs on: not_finished, and nothing is missing", async () => {
+    const { open, lacking, questions } = await pods({ end: [row("a", T)], runningUntil: [row("a", T + 301)] });
+    expect(open).toEqual(new Map([["a", { day, reason: "not_finished", succeeded: false }]]));
+    expect(lacking).toEqual([]);
+    expect(questions.filter(({ fact }) => fact === "runningUntil").map(({ only }) => only)).toEqual([{ uids: ["a"] }]);
+  });
+
+  test("an end 15 minutes ago without any phase from then on lacks a phase; a later one may have been scraped before it", async () => {
+    const lacks = async (end: number, ...runningUntil: Row[]) =>
+      (await pods({ end: [row("a", end)], runningUntil })).lacking.map(({ lacks: what, first, last }) => [
+        what,
+        first,
+        last,
+      ]);
+    const old = T + 45 * MINUTE;
+    expect(await lacks(old)).toEqual([["phase", old, old]]);
+    expect(await lacks(old, row("a", old + 300))).toEqual([["phase", old, old]]);
+    expect(await lacks(old, row("a", old + 301))).toEqual([]);
+    expect(await lacks(old + 1)).toEqual([]);
+  });
+
+  test("one that succeeded without an end lacks it; one that failed does not (evicted, failed in an init container)", async () => {
+    const { open, lacking } = await pods({ succeeded: [row("a", 1), row("b", 0)], failed: [row("b", 1)] });
+    expect([...open].map(([uid, { reason, succeeded }]) => [uid, reason, succeeded])).toEqual([
+      ["a", "no_end", true],
+      ["b", "no_end", false],
+    ]);
+    expect(lacking.map(({ uid, lacks }) => [uid, lacks])).toEqual([["a", "end"]]);
+  });
+
+  test("no_end belongs to the day on which the pod was last seen, at the latest that of the last monitoring", async () => {
+    const dayBefore = T - (T % DAY) - DAY;
+    const { monitoring } = asked({
+      succeeded: at50(row("a", 1), row("b", 1), row("c", 1)),
+      start: [{ time: T, row: row("a", T - 3 * DAY) }, ...at50(row("b", T - 2 * DAY))],
+      lastDay: at50(row("a", dayBefore)),
+    });
+    const { open, lacking } = await askPods(monitoring, window, options);
+    const days = { a: dayOf(dayBefore), b: day, c: day };
+    // b is there until the last monitoring, and of c nothing more is known.
+    expect([...open].map(([uid, each]) => [uid, each.day])).toEqual(Object.entries(days));
+    expect(lacking.map(({ uid, first, last }) => [uid, first, last])).toEqual([
+      ["a", T - 3 * DAY, dayBefore],
+      ["b", T - 2 * DAY, T + HOUR],
+      ["c", T + HOUR, T + HOUR],
+    ]);
   });
 
   test("an open pod without a sample in the last quarter of an hour of monitoring is gone", async () => {
-    const at = (minutes: number) => asked({ finished: [{ time: T + minutes * MINUTE, row: row("a", 0) }] }).monitoring;
-    expect((await askPods(at(44), window, options)).unfinished.noEnd).toEqual(new Set(["a"]));
-    expect((await askPods(at(46), window, options)).unfinished.noEnd).toEqual(new Set());
-    expect((await askPods(at(44), window, { ...options, lastSeen: undefined })).unfinished.noEnd).toEqual(new Set());
+    const noEnd = async (minutes: number, more: { readonly lastSeen?: undefined } = {}) => {
+      const start = [{ time: T + minutes * MINUTE, row: row("a", T) }];
+      const succeeded = [{ time: T + minutes * MINUTE, row: row("a", 0) }];
+      const { open } = await askPods(asked({ start, succeeded }).monitoring, window, { ...options, ...more });
+      return [...open].map(([uid, { reason }]) => [uid, reason]);
+    };
+    expect(await noEnd(44)).toEqual([["a", "no_end"]]);
+    expect(await noEnd(46)).toEqual([]);
+    expect(await noEnd(44, { lastSeen: undefined })).toEqual([]);
   });
 
   test("clocks differ: what was scraped up to five minutes before the window is seen", async () => {
     const before = (seconds: number) =>
-      asked({ end: [{ time: T - seconds, row: row("a", T) }], finished: [{ time: T - seconds, row: row("a", 1) }] })
+      asked({ end: [{ time: T - seconds, row: row("a", T) }], succeeded: [{ time: T - seconds, row: row("a", 1) }] })
         .monitoring;
     expect([...(await askPods(before(300), window, options)).finished]).toHaveLength(1);
     expect([...(await askPods(before(301), window, options)).finished]).toHaveLength(0);
@@ -320,10 +434,17 @@ describe("pods from facts", () => {
     expect(questions.map(({ fact }) => fact)).not.toContain("vo");
   });
 
-  test.each(["end", "start", "cores", "finished"] as const)("NaN of %s is sample_invalid", async (fact) => {
-    const good = { end: [row("a", T)], finished: [row("a", 1)], start: [row("a", T)], cores: [row("a", 1)] };
-    await expect(pods({ ...good, [fact]: [row("a", NaN)] })).rejects.toMatchObject({ code: "sample_invalid", exit: 4 });
-  });
+  test.each(["end", "start", "cores", "succeeded", "failed", "runningUntil"] as const)(
+    "NaN of %s is sample_invalid",
+    async (fact) => {
+      const phases = fact === "failed" || fact === "runningUntil" ? {} : { succeeded: [row("a", 1)] };
+      const good = { end: [row("a", T)], ...phases, start: [row("a", T)], cores: [row("a", 1)] };
+      await expect(pods({ ...good, [fact]: [row("a", NaN)] })).rejects.toMatchObject({
+        code: "sample_invalid",
+        exit: 4,
+      });
+    },
+  );
 
   test("NaN is not hidden by a number of another tile", async () => {
     const samples = {
@@ -331,7 +452,7 @@ describe("pods from facts", () => {
         { time: T, row: row("a", NaN) },
         { time: T + 3 * HOUR, row: row("a", T) },
       ],
-      finished: [{ time: T, row: row("a", 1) }],
+      succeeded: [{ time: T, row: row("a", 1) }],
     };
     const { monitoring } = asked(samples, ({ from, to }) => to - from > HOUR);
     await expect(askPods(monitoring, { from: T, to: T + 4 * HOUR }, options)).rejects.toMatchObject({

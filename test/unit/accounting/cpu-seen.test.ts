@@ -4,18 +4,14 @@ import type { Monitoring, Row } from "../../../lib/accounting/ports.ts";
 import type { Tenant } from "../../../lib/accounting/tenant.ts";
 import { GridmeterError } from "../../../lib/errors.ts";
 import { MemoryMonitoring } from "../../support/memory-monitoring.ts";
+import { changedMonitoring, stubMonitoring } from "../../support/stub-monitoring.ts";
 import { cluster, DAY, ended, HOUR, message, tenant, unitIn, World } from "./world.ts";
 
 const WALL = tenant("grid", { model: "wallclock" });
 
 /** What is found where cAdvisor's answer has these rows. */
 async function found(...rows: readonly Row[]) {
-  const monitoring: Monitoring = {
-    facts: async (_fact, _window, take) => rows.forEach(take),
-    seen: () => Promise.resolve([]),
-    namespaces: () => Promise.resolve({ names: [], exportedNames: [] }),
-    voLabelSeen: () => Promise.resolve(false),
-  };
+  const monitoring = stubMonitoring({ facts: async (_fact, _window, take) => rows.forEach(take) });
   const seen = await lookForCpu(monitoring, { from: 0, to: 3600 });
   return { seen, text: explainCpu(seen).what };
 }
@@ -97,16 +93,13 @@ describe("the refusal of a month", () => {
     const world = new World(cluster([unmeasured("2025-02-04T12:00", 1000)]));
     const monitoring = (one: Tenant): Monitoring => {
       const real = new MemoryMonitoring(world.series, one.selection);
-      return {
+      return changedMonitoring(real, {
         facts: (fact, window, take, only) =>
           // The question of the refusal is the only one about a day and an hour.
           fact === "cpu" && window.to - window.from <= DAY + HOUR
             ? Promise.reject(new GridmeterError("prometheus_auth", "refused"))
             : real.facts(fact, window, take, only),
-        seen: (window) => real.seen(window),
-        namespaces: (window) => real.namespaces(window),
-        voLabelSeen: (window) => real.voLabelSeen(window),
-      };
+      });
     };
     const refused = unitIn(await world.run("2025-02-20", [WALL], { monitoring }), "2025-02");
     expect(refused.error).toMatchObject({ code: "cpu_data_refused" });

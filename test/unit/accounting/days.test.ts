@@ -131,7 +131,7 @@ describe("A piece is a window of one or more days", () => {
   test("from the 4th of the next month on, and in a recount, a day is looked after for three days", () => {
     const plan = (recount: "no" | "asked for" | "due") => {
       const [period] = periods(gap("2025-01-01", "2025-01-31"), at("2025-03-01"));
-      return { period: period!, days: [], known: new Map(), needed: [], recount };
+      return { period: period!, days: [], known: new Map(), older: new Set<string>(), needed: [], recount };
     };
     expect(lookAhead(plan("no"), "2025-01-31", at("2025-02-03T23:59"))).toBe(0);
     expect(lookAhead(plan("no"), "2025-01-31", at("2025-02-04"))).toBe(at("2025-02-04"));
@@ -148,7 +148,7 @@ describe("Settled = observed for SETTLE after the day's end", () => {
     Array.from({ length: (to - from) / CELL }, (_, index) => from + (index + 1) * CELL);
   const watched = (to: number) => ({ from: start - HOUR, to });
   const look = (seen: readonly number[], now: number, settle = 6 * HOUR) =>
-    observe([day], seen, watched(now), settle, now)[0]!;
+    observe([day], { cells: seen, partly: [] }, watched(now), settle, now)[0]!;
 
   test("six hours of observation, then not before and not after; the look ends there", () => {
     const seen = cells(start - HOUR, start + 3 * DAY);
@@ -195,8 +195,9 @@ describe("Settled = observed for SETTLE after the day's end", () => {
           const now = start + hours * HOUR;
           const known = seen.filter((cell) => cell <= now);
           const days = [0, 1, 2].map((index) => dayOf(start + index * DAY));
-          expect(observe(days, known, watched(now), 6 * HOUR, now)).toEqual(
-            days.flatMap((one) => observe([one], known, watched(now), 6 * HOUR, now)),
+          const sighting = { cells: known, partly: [] };
+          expect(observe(days, sighting, watched(now), 6 * HOUR, now)).toEqual(
+            days.flatMap((one) => observe([one], sighting, watched(now), 6 * HOUR, now)),
           );
         },
       ),

@@ -10,7 +10,8 @@ import {
 import type { Pace } from "../../../lib/accounting/count-plan-pace.ts";
 import { ended, cluster, at, tenant, texts, World } from "./world.ts";
 import { MemoryMonitoring } from "../../support/memory-monitoring.ts";
-import type { Fact, Monitoring, Window } from "../../../lib/accounting/ports.ts";
+import { changedMonitoring } from "../../support/stub-monitoring.ts";
+import type { Monitoring } from "../../../lib/accounting/ports.ts";
 
 /** The sizes that are asked one after the other by a server to which a day in a piece of so many days costs that much. */
 function sizes(
@@ -114,20 +115,17 @@ test("a run whose server takes long pieces well and one whose server does not pu
     const monitoring = (): Monitoring => {
       const memory = new MemoryMonitoring(world.series, tenants[0]!.selection);
       let now = 0;
-      return {
-        facts: async (fact: Fact, window: Window, take) => {
+      return changedMonitoring(memory, {
+        facts: async (fact, window, take, only) => {
           const days = Math.floor((window.to - window.from) / 86_400);
           if (fact === "end") {
             asked.push(days);
             now += cost(days);
           }
-          await memory.facts(fact, window, take);
+          await memory.facts(fact, window, take, only);
         },
-        seen: (window) => memory.seen(window),
-        namespaces: (window) => memory.namespaces(window),
-        voLabelSeen: (window) => memory.voLabelSeen(window),
         clock: () => now,
-      };
+      });
     };
     const own = new World(world.cluster, world.series);
     const result = await own.run("2025-03-31T12:00", tenants, {

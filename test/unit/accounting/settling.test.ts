@@ -1,5 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Cluster, Job } from "../../simulator/index.ts";
+import { MemoryMonitoring } from "../../support/memory-monitoring.ts";
+import { changedMonitoring } from "../../support/stub-monitoring.ts";
 import {
   at,
   cluster,
@@ -223,12 +225,12 @@ describe("The previous month is counted once more in full on the 4th (late statu
     const one = world([late]);
     await one.run("2025-02-03T12:00", [GRID]);
     const broken = await one.run("2025-02-06T12:00", [GRID], {
-      monitoring: () => ({
-        facts: () => Promise.reject(new Error("broken")),
-        seen: async ({ from, to }) => Array.from({ length: (to - from) / 300 }, (_, cell) => from + (cell + 1) * 300),
-        namespaces: () => Promise.reject(new Error("broken")),
-        voLabelSeen: () => Promise.reject(new Error("broken")),
-      }),
+      monitoring: ({ selection }) =>
+        changedMonitoring(new MemoryMonitoring(one.series, selection), {
+          facts: () => Promise.reject(new Error("broken")),
+          namespaces: () => Promise.reject(new Error("broken")),
+          voLabelSeen: () => Promise.reject(new Error("broken")),
+        }),
     });
     expect(outcomes(broken)["2025-01"]).toBe("unexpected: broken");
     expect(one.shown("2025-01").jobs).toBe(0);

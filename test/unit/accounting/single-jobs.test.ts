@@ -46,7 +46,7 @@ function jobsOf(name: string, count: number): Job[] {
 /** A month as it is counted. @param settled days that are */
 function counted(of: Tenant, jobs: readonly Job[], settled: readonly string[] = DAYS): CountedMonth {
   const days = toDays(
-    jobs.map(({ vo: _own, ...pod }) => pod),
+    jobs.map(({ vo: _own, ...pod }) => ({ ...pod, succeeded: true })),
     DAYS,
     { defaultMilliCores: undefined, gapsOf: () => [] },
   );

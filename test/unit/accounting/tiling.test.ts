@@ -7,6 +7,7 @@ import { GridmeterError } from "../../../lib/errors.ts";
 import { Random } from "../../simulator/index.ts";
 import { at, cluster, DAY, ended, HOUR, outcomes, tenant, World } from "./world.ts";
 import { MemoryMonitoring } from "../../support/memory-monitoring.ts";
+import { stubMonitoring } from "../../support/stub-monitoring.ts";
 
 const T = 1_700_000_000;
 const WEEK = { from: T, to: T + 7 * DAY };
@@ -17,7 +18,7 @@ const prefixesIn = (only: Only | undefined) => (only !== undefined && "prefixes"
 /** A server that refuses what it is told to, and what it was asked, `refused` or not. */
 function server(judge: Judge) {
   const asked: { readonly hours: number; readonly share: number; readonly refused: boolean }[] = [];
-  const monitoring: Monitoring = {
+  const monitoring = stubMonitoring({
     facts: async (_fact, window, _take, only) => {
       const code = judge(window, only);
       const prefixes = prefixesIn(only);
@@ -25,10 +26,7 @@ function server(judge: Judge) {
       asked.push({ hours: (window.to - window.from) / HOUR, share, refused: code !== undefined });
       if (code !== undefined) throw new GridmeterError(code, `${code}: the server's own words. Do this.`);
     },
-    seen: () => Promise.resolve([]),
-    namespaces: () => Promise.resolve({ names: [], exportedNames: [] }),
-    voLabelSeen: () => Promise.resolve(false),
-  };
+  });
   return { monitoring, asked };
 }
 

@@ -13,6 +13,7 @@ const pod = (more: Partial<FinishedPod> = {}): FinishedPod => ({
   uid: "u",
   pod: "p",
   end: END,
+  succeeded: true,
   start: END - 100,
   milliCores: 500,
   ...more,
@@ -27,11 +28,13 @@ const pods = fc.array(
       milliCores: fc.constantFrom(undefined, 1, 250, 1000, 1001),
       vo: fc.constantFrom(undefined, "atlas", "cms"),
       started: fc.boolean(),
+      succeeded: fc.boolean(),
     })
-    .map(({ end, length, milliCores, vo, started }): FinishedPod => ({
+    .map(({ end, length, milliCores, vo, started, succeeded }): FinishedPod => ({
       uid: `${end} ${length}`,
       pod: "p",
       end,
+      succeeded,
       ...(started ? { start: end - length } : {}),
       ...(milliCores === undefined ? {} : { milliCores }),
       ...(vo === undefined ? {} : { vo }),
@@ -59,6 +62,9 @@ describe("Left out, counted by reason", () => {
         const groups = found.flatMap(({ usage }) => usage.groups);
         const left = found.flatMap(({ usage }) => Object.values(usage.leftOut)).reduce((sum, each) => sum + each, 0);
         expect(counted.length + left).toBe(drawn.length);
+        const succeeded = found.reduce((total, { usage }) => total + usage.succeededLeftOut, 0);
+        const isJob = (each: FinishedPod) => typeof toJob(each, undefined) !== "string";
+        expect(succeeded).toBe(drawn.filter((each) => each.succeeded && !isJob(each)).length);
         const sum = (value: (group: UsageGroup) => number) => groups.reduce((total, group) => total + value(group), 0);
         expect(sum((group) => group.jobs)).toBe(counted.length);
         expect(sum((group) => group.milliCoreSeconds)).toBe(
@@ -71,6 +77,21 @@ describe("Left out, counted by reason", () => {
       }),
       { numRuns: 100 },
     );
+  });
+
+  test("pods without an end that counts are left out of their day", () => {
+    const openPods = [
+      { day: "2025-02-03", reason: "no_end", succeeded: true },
+      { day: "2025-02-03", reason: "not_finished", succeeded: false },
+      { day: "2025-02-05", reason: "no_end", succeeded: false },
+    ] as const;
+    const found = toDays([pod()], ["2025-02-03", "2025-02-04"], { ...options, openPods }).map(({ usage }) => usage);
+    expect(
+      found.map(({ leftOut, succeededLeftOut }) => [leftOut.no_end, leftOut.not_finished, succeededLeftOut]),
+    ).toEqual([
+      [1, 1, 1],
+      [0, 0, 0],
+    ]);
   });
 
   test("a pod of another day is passed over", () => {
@@ -115,16 +136,20 @@ describe("the ledger", () => {
   const [day] = toDays([pod()], ["2025-02-03"], options);
   const usage: DayUsage = day!.usage;
   const none = () => undefined;
+  const nothing = { days: new Map(), older: new Set() };
 
   test("gives back what was stored, of this tenant, month and fingerprint", async () => {
     const store = new MemoryStore();
     const grid = tenant("Grid / 1");
     await new Ledger(store, grid, none).write(usage);
-    expect(await new Ledger(store, grid, none).read("2025-02")).toEqual(new Map([["2025-02-03", usage]]));
-    expect(await new Ledger(store, grid, none).read("2025-01")).toEqual(new Map());
-    expect(await new Ledger(store, tenant("grid"), none).read("2025-02")).toEqual(new Map());
+    expect(await new Ledger(store, grid, none).read("2025-02")).toEqual({
+      days: new Map([["2025-02-03", usage]]),
+      older: new Set(),
+    });
+    expect(await new Ledger(store, grid, none).read("2025-01")).toEqual(nothing);
+    expect(await new Ledger(store, tenant("grid"), none).read("2025-02")).toEqual(nothing);
     const other = { ...grid, defaultMilliCores: 1 };
-    expect(await new Ledger(store, other, none).read("2025-02")).toEqual(new Map());
+    expect(await new Ledger(store, other, none).read("2025-02")).toEqual(nothing);
   });
 
   test("the recount is remembered per fingerprint", async () => {
@@ -133,7 +158,7 @@ describe("the ledger", () => {
     expect(await new Ledger(store, tenant("grid"), none).wasRecounted("2025-02")).toBe(true);
     expect(await new Ledger(store, tenant("grid"), none).wasRecounted("2025-01")).toBe(false);
     expect(await new Ledger(store, tenant("grid", { defaultMilliCores: 1 }), none).wasRecounted("2025-02")).toBe(false);
-    expect(await new Ledger(store, tenant("grid"), none).read("2025-02")).toEqual(new Map());
+    expect(await new Ledger(store, tenant("grid"), none).read("2025-02")).toEqual(nothing);
   });
 
   test("a fingerprint of all that decides the count, and of nothing else", () => {

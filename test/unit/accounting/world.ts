@@ -21,6 +21,7 @@ import { ApelTable } from "../../support/apel-table.ts";
 import type { Totals } from "../../support/apel-table.ts";
 import { MemoryMonitoring } from "../../support/memory-monitoring.ts";
 import type { MemoryOptions } from "../../support/memory-monitoring.ts";
+import { changedMonitoring } from "../../support/stub-monitoring.ts";
 
 export const MINUTE = 60;
 export const HOUR = 3600;
@@ -150,13 +151,7 @@ export class World {
     const { from, to } = this.cluster;
     const key = selection.matchers.join();
     const whole = { from: Math.floor(from / DAY) * DAY - DAY, to: Math.ceil(to / DAY) * DAY };
-    return {
-      facts: (fact, window, take, prefixes) => made.facts(fact, window, take, prefixes),
-      namespaces: (window) => made.namespaces(window),
-      voLabelSeen: (window) => made.voLabelSeen(window),
-      voLabelSplit: (window) => made.voLabelSplit(window),
-      presence: (of, window) => made.presence(of, window),
-      sample: (window, most) => made.sample(window, most),
+    return changedMonitoring(made, {
       seen: async (window) => {
         const known = CELLS.get(this.series) ?? new Map<string, Promise<Sighting>>();
         const sighting = known.get(key) ?? made.seen(whole);
@@ -164,7 +159,7 @@ export class World {
         const { cells, ...others } = await sighting;
         return { ...others, cells: cells.filter((cell) => cell > window.from && cell <= window.to) };
       },
-    };
+    });
   }
 
   /** Loads what lies in the store as the spooler would: per unit in the order of generations, never an older after a newer. */

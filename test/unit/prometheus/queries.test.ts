@@ -1,21 +1,36 @@
 import { parser } from "@prometheus-io/lezer-promql";
 import { assert, property, string } from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Fact } from "../../../lib/accounting/ports.ts";
+import type { Only } from "../../../lib/accounting/ports.ts";
 import type { Selection } from "../../../lib/accounting/tenant.ts";
 import { queriesFor } from "../../../lib/prometheus/plan-queries.ts";
 import { quote } from "../../../lib/prometheus/promql.ts";
-import { oneOf } from "../../../lib/prometheus/labels.ts";
-import { factQuery, failedQuery } from "../../../lib/prometheus/queries.ts";
+import { spellings } from "../../../lib/prometheus/labels.ts";
+import type { Spelling } from "../../../lib/prometheus/labels.ts";
+import {
+  copyQueries,
+  dailyQuery,
+  factQuery,
+  presenceQueries,
+  sampleQuery,
+  splitLabelQuery,
+} from "../../../lib/prometheus/queries.ts";
+import type { InstantFact } from "../../../lib/prometheus/queries.ts";
+import { totalShardsQuery } from "../../../lib/prometheus/shards.ts";
+import { oldPodsQuery, podsQuery } from "../../../lib/prometheus/steady-pods.ts";
+import { targetsQuery } from "../../../lib/prometheus/targets.ts";
 
-const FACTS: readonly Fact[] = [
+const FACTS: readonly InstantFact[] = [
   "end",
   "name",
   "start",
-  "finished",
+  "succeeded",
+  "failed",
+  "runningUntil",
   "cores",
   "unscheduledCores",
   "vo",
+  "voAt",
   "cpu",
   "memoryRequest",
   "unscheduledMemoryRequest",
@@ -26,6 +41,28 @@ const plain: Selection = { namespace: "prod", matchers: [], labelPrefix: "", voL
 /** Every query of a run: the CPU use of the wallclock model, names and memory of single jobs. */
 const everyQuery = (selection: Selection): readonly { readonly asks: string; readonly query: string }[] =>
   queriesFor({ selection, model: "wallclock", format: "individual-0.4" }, window);
+
+/** What is asked about what is found to be wrong, which is in no plan. */
+function questionsInDoubt(selection: Selection, only: Only | undefined): readonly string[] {
+  const own = spellings(selection).flatMap((spelling) => [
+    ...(["cpu", "memory"] as const).flatMap((of) => Object.values(copyQueries(of, selection, spelling, window, only))),
+    dailyQuery(selection, spelling, only),
+    sampleQuery(selection, spelling, window, 25),
+  ]);
+  const presence = (["ends", "starts", "phases", "requests", "kube-system"] as const).flatMap((of) =>
+    presenceQueries(of, selection.matchers, "exported_"),
+  );
+  const others = [
+    splitLabelQuery(selection, window),
+    targetsQuery(selection),
+    totalShardsQuery(selection, window),
+    podsQuery(selection),
+    oldPodsQuery(selection, window.to),
+  ];
+  return [...own, ...presence, ...others];
+}
+
+const [PLAIN, RENAMED] = spellings(plain) as [Spelling, Spelling];
 
 /** The kinds of node in a query that the PromQL grammar could not read; empty for a good one. */
 function faults(query: string): readonly string[] {
@@ -66,7 +103,9 @@ describe("every query is PromQL", () => {
       for (const labelPrefix of ["", "exported_"]) {
         const selection = { ...plain, namespace, matchers, labelPrefix };
         for (const only of ONLY) {
-          for (const fact of FACTS) expect(faults(factQuery(fact, selection, window, only))).toEqual([]);
+          for (const spelling of spellings(selection))
+            for (const fact of FACTS) expect(faults(factQuery(fact, selection, spelling, window, only))).toEqual([]);
+          for (const query of questionsInDoubt(selection, only)) expect(faults(query)).toEqual([]);
         }
         for (const monitoring of [{}, { monitoringSelector: 'up{job="ksm"}' }]) {
           for (const { query } of everyQuery({ ...selection, ...monitoring })) expect(faults(query)).toEqual([]);
@@ -86,10 +125,24 @@ describe("every query is PromQL", () => {
   });
 });
 
+/** The functions that a query applies to ranges. */
+function overRanges(query: string): readonly string[] {
+  const found: string[] = [];
+  parser.parse(query).iterate({
+    enter: ({ name, node }) => {
+      if (name !== "MatrixSelector" && name !== "SubqueryExpr") return;
+      const call = node.parent?.parent;
+      const identifier = call?.name === "FunctionCall" ? call.firstChild : undefined;
+      found.push(identifier ? query.slice(identifier.from, identifier.to) : `none: ${query}`);
+    },
+  });
+  return found;
+}
+
 describe("the rules that queries keep", () => {
   it("uses only idempotent functions over ranges (Prometheus 2 and 3 close ranges differently)", () => {
-    for (const { query } of everyQuery(plain)) {
-      const functions = [...query.matchAll(/(?<name>\w+)\(\w+\{[^}]*\}\[/g)].map((match) => match.groups?.["name"]);
+    for (const query of [...everyQuery(plain).map((each) => each.query), ...questionsInDoubt(plain, undefined)]) {
+      const functions = overRanges(query);
       expect(functions.length).toBeGreaterThan(0);
       expect(functions.filter((name) => name !== "max_over_time" && name !== "last_over_time")).toEqual([]);
     }
@@ -97,24 +150,49 @@ describe("the rules that queries keep", () => {
 
   it("merges copies of a series before anything is added up", () => {
     for (const fact of FACTS) {
-      const query = factQuery(fact, plain, window);
-      expect(query).toMatch(/^(?:sum by \([^)]*\) \(\(?)?max by \(/);
+      for (const spelling of [PLAIN, RENAMED]) {
+        const query = factQuery(fact, plain, spelling, window);
+        // Requests that differ have a row each, and are added up by the reader.
+        expect(query).toMatch(
+          /cores|request/i.test(fact) ? /^\(count_values by \((?!.*\bsum\b)/ : /^(?:sum by \([^)]*\) \()?max by \(/,
+        );
+      }
     }
   });
 
   it("asks for successes and failures of pods apart, the failures of named pods without any sign around their uids", () => {
-    const [first, second] = everyQuery(plain).filter(({ asks }) => /^finished\b/.test(asks));
-    expect(first?.query).toContain('phase="Succeeded"');
-    expect(second?.query).toContain('phase="Failed"');
+    const phasesOf = (what: string) =>
+      everyQuery(plain)
+        .filter(({ asks }) => asks.startsWith(what))
+        .map(({ query }) => /phase="\w+"/.exec(query)?.[0]);
+    expect(phasesOf("succeeded")).toEqual(['phase="Succeeded"', 'phase="Succeeded"']);
+    expect(phasesOf("failed")).toEqual(['phase="Failed"', 'phase="Failed"']);
     // Only so does Prometheus look each of them up instead of trying all uids that it has.
-    expect(failedQuery(plain, window, oneOf(["0a-1", "b.c"]))).toContain(String.raw`uid=~"0a-1|b\\.c"`);
-    expect(faults(failedQuery({ ...plain, labelPrefix: "exported_" }, window, oneOf(["a(b", 'c"d'])))).toEqual([]);
+    const failed = (spelling: Spelling) => factQuery("failed", plain, spelling, window, { uids: ["0a-1", "b.c"] });
+    expect(failed(PLAIN)).toContain(String.raw`,uid=~"0a-1|b\\.c"`);
+    expect(failed(RENAMED)).toContain(String.raw`,exported_uid=~"0a-1|b\\.c"`);
+    expect(failed(RENAMED)).toContain(String.raw`,exported_uid="",uid=~"0a-1|b\\.c"`);
   });
 
   it("asks for the width of the window in seconds", () => {
-    expect(factQuery("end", plain, window)).toBe(
-      'max by (uid) (max_over_time(kube_pod_completion_time{namespace="prod"}[86400s]))',
+    expect(factQuery("end", plain, PLAIN, window)).toBe(
+      'max by (uid) (max_over_time(kube_pod_completion_time{namespace="prod",exported_namespace=""}[86400s]))',
     );
+  });
+
+  it("asks in both spellings, and no series is in both answers", () => {
+    expect(factQuery("end", plain, RENAMED, window)).toBe(
+      'max by (exported_uid,uid) (max_over_time(kube_pod_completion_time{exported_namespace="prod"}[86400s]))',
+    );
+    // A filled exported_namespace that is another one: kube-state-metrics runs inside the jobs' namespace.
+    expect(spellings(plain).map(({ namespace }) => namespace)).toEqual([
+      ['namespace="prod"', 'exported_namespace=""'],
+      ['exported_namespace="prod"'],
+    ]);
+    expect(spellings({ ...plain, labelPrefix: "orig_" }).map(({ namespace }) => namespace)).toEqual([
+      ['namespace="prod"', 'orig_namespace=""'],
+      ['orig_namespace="prod"'],
+    ]);
   });
 
   it("puts extra matchers on every metric of pods, containers and of the default evidence", () => {
@@ -133,14 +211,16 @@ describe("the rules that queries keep", () => {
   });
 
   it("looks for uid prefixes in cAdvisor's id with either sign between the uid's parts", () => {
-    expect(factQuery("cpu", plain, window, { prefixes: ["a3f0c1d2-4"] })).toContain(
+    expect(factQuery("cpu", plain, PLAIN, window, { prefixes: ["a3f0c1d2-4"] })).toContain(
       'id=~".*[/-]pod(?:a3f0c1d2[-_]4).*"',
     );
   });
 
   it("refuses a VO label that is none", () => {
-    expect(() => factQuery("vo", { ...plain, voLabel: "label-vo" }, window)).toThrow(/"label-vo" is not the name/);
+    expect(() => factQuery("vo", { ...plain, voLabel: "label-vo" }, PLAIN, window)).toThrow(
+      /"label-vo" is not the name/,
+    );
     const { voLabel: _, ...without } = plain;
-    expect(() => factQuery("vo", without, window)).toThrow(/is not set/);
+    expect(() => factQuery("vo", without, PLAIN, window)).toThrow(/is not set/);
   });
 });

@@ -1,12 +1,17 @@
 import { assert, constantFrom, nat, property, uuid } from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Fact, Row } from "../../../lib/accounting/ports.ts";
+import type { Row } from "../../../lib/accounting/ports.ts";
 import { GridmeterError } from "../../../lib/errors.ts";
+import { spellings } from "../../../lib/prometheus/labels.ts";
+import type { Spelling } from "../../../lib/prometheus/labels.ts";
 import { factQuery } from "../../../lib/prometheus/queries.ts";
+import type { InstantFact } from "../../../lib/prometheus/queries.ts";
 import { rowReader, uidOfId } from "../../../lib/prometheus/rows.ts";
 
 const uid = "0a1b2c3d-1111-4222-8333-444455556666";
 const container = "f".repeat(64);
+const selection = { namespace: "prod", matchers: [], labelPrefix: "", voLabel: "label_vo" };
+const [PLAIN, RENAMED] = spellings(selection) as [Spelling, Spelling];
 
 /** Ids as kubelets and runtimes write them, from public reports; U is the uid, V the same with underscores, C a container. */
 const FORMS = [
@@ -89,7 +94,7 @@ describe("the uid in cAdvisor's id", () => {
 
   it("is asked for in every form where only some pods are", () => {
     for (const only of [{ uids: [OTHER, uid] }, { prefixes: ["f", "0a1b2c3d-11"] }]) {
-      const query = factQuery("cpu", { namespace: "prod", matchers: [], labelPrefix: "" }, { from: 0, to: 60 }, only);
+      const query = factQuery("cpu", selection, PLAIN, { from: 0, to: 60 }, only);
       const pattern = new RegExp(`^(?:${/id=~"([^"]*)"/.exec(query)?.[1] ?? "-"})$`);
       for (const form of FORMS) expect(fill(form, uid)).toMatch(pattern);
       expect(fill("/kubepods/podU/C", "12345678-1111-4222-8333-444455556666")).not.toMatch(pattern);
@@ -165,10 +170,13 @@ describe("the uid in cAdvisor's id", () => {
 });
 
 describe("rows", () => {
-  const selection = { namespace: "prod", matchers: [], labelPrefix: "", voLabel: "label_vo" };
-
-  const rowOf = (fact: Fact, labels: Record<string, string>, value: number): Row | undefined => {
-    const reader = rowReader(fact, selection);
+  const rowOf = (
+    fact: InstantFact,
+    labels: Record<string, string>,
+    value: number,
+    spelling = PLAIN,
+  ): Row | undefined => {
+    const reader = rowReader(fact, selection, spelling);
     return reader.label === undefined
       ? reader.ofSample({ labels, value })
       : reader.ofText(labels[reader.label] ?? "", value);
@@ -179,6 +187,24 @@ describe("rows", () => {
     expect(rowOf("vo", labels, 7)).toEqual({ uid, value: 1, text: "cms" });
     expect(rowOf("name", labels, 7)).toEqual({ uid, value: 7, text: "p" });
     expect(rowOf("end", labels, 7)).toEqual({ uid, value: 7 });
+  });
+
+  it("of a label's copies have the moment of the last sample", () => {
+    expect(rowOf("voAt", { uid, label_vo: "cms" }, 1234)).toEqual({ uid, value: 1, text: "cms", at: 1234 });
+  });
+
+  it("of requests have the value of their copies, by container", () => {
+    const labels = { uid, container: "main", gridmeter_value: "0.25" };
+    for (const fact of ["cores", "unscheduledCores", "memoryRequest", "unscheduledMemoryRequest"] as const)
+      expect(rowOf(fact, labels, 2)).toEqual({ uid, value: 0.25, part: "main" });
+  });
+
+  it("in the renamed spelling are read from the renamed labels, the plain ones where those are not there", () => {
+    const renamed = { exported_pod: "p", pod: "ksm-0", exported_container: "main", container: "ksm", uid };
+    expect(rowOf("name", renamed, 7, RENAMED)).toEqual({ uid, value: 7, text: "p" });
+    expect(rowOf("name", { ...renamed, uid: "ksm", exported_uid: uid }, 7, RENAMED)?.uid).toBe(uid);
+    expect(rowOf("end", { uid }, 7, RENAMED)).toEqual({ uid, value: 7 });
+    expect(rowOf("cores", { ...renamed, gridmeter_value: "2" }, 1, RENAMED)).toEqual({ uid, value: 2, part: "main" });
   });
 
   it("refuses pods without a uid instead of joining them", () => {
@@ -197,6 +223,8 @@ describe("rows", () => {
   });
 
   it("hands on NaN", () => {
-    expect(rowOf("cores", { uid }, Number.NaN)?.value).toBeNaN();
+    expect(rowOf("end", { uid }, Number.NaN)?.value).toBeNaN();
+    for (const text of ["NaN", "", "much"]) expect(rowOf("cores", { uid, gridmeter_value: text }, 1)?.value).toBeNaN();
+    expect(rowOf("cores", { uid, gridmeter_value: "+Inf" }, 1)?.value).toBe(Infinity);
   });
 });

@@ -31,7 +31,7 @@ describe("the in-memory monitoring as a difficult server", () => {
     expect(kept).toEqual(all.filter((row) => row.value > FEB - 3600));
     expect(kept.length).toBeLessThan(all.length);
     const seen = await monitoring({ forgetBefore: FEB }).seen({ from: FEB - 10 * CELL, to: FEB + 10 * CELL });
-    expect(seen).toEqual(Array.from({ length: 10 }, (_, index) => FEB + (index + 1) * CELL));
+    expect(seen.cells).toEqual(Array.from({ length: 10 }, (_, index) => FEB + (index + 1) * CELL));
   });
 
   test("answers in another order than it was asked, with the same rows", async () => {
@@ -52,13 +52,13 @@ describe("the in-memory monitoring as a difficult server", () => {
   test("takes `up` at its word, and pods where there is no `up`", async () => {
     const [down] = cluster.outages.filter((outage) => outage.kind === "down");
     const from = Math.ceil((down?.from ?? 0) / CELL) * CELL;
-    expect(await monitoring().seen({ from, to: from + 4 * CELL })).toEqual([]);
+    expect((await monitoring().seen({ from, to: from + 4 * CELL })).cells).toEqual([]);
     const withoutUp = new MemoryMonitoring(
       series.filter((one) => one.name !== "up"),
       { namespace: MIXED, matchers: [], labelPrefix: "" },
     );
     const job = cluster.jobs.find((one) => one.created > FEB);
     const cell = Math.ceil((job?.created ?? 0) / CELL) * CELL + CELL;
-    expect(await withoutUp.seen({ from: cell - CELL, to: cell })).toEqual([cell]);
+    expect((await withoutUp.seen({ from: cell - CELL, to: cell })).cells).toEqual([cell]);
   });
 });
