@@ -10,7 +10,7 @@ export type Reason = "no_cpu_request" | "negative_duration" | "no_start" | "not_
 
 const REASONS: readonly Reason[] = ["no_cpu_request", "negative_duration", "no_start", "not_finished"];
 
-/** Why a pod that monitoring saw has no end at all: it belongs to no day. */
+/** Why a pod that monitoring saw has no end at all. */
 export type NoEnd = "evicted" | "deleted" | "running";
 
 /** What must come of one pod, given what really happened to it and when monitoring looked. */
@@ -19,6 +19,8 @@ export type JobTruth = {
   readonly verdict: "counted" | Reason | `no_end:${NoEnd}` | "never_seen";
   /** epoch seconds; absent where the verdict is no_end or never_seen */
   readonly end?: number;
+  /** where the verdict is no_end: when it was last scraped, epoch seconds */
+  readonly lastSeen?: number;
   readonly start?: number;
   readonly milliCores?: number;
   /** CPU milliseconds that cAdvisor showed; absent if it never showed a container of the pod */
@@ -72,7 +74,7 @@ export const NONE: Figures = {
   leftOut: { no_cpu_request: 0, negative_duration: 0, no_start: 0, not_finished: 0 },
 };
 
-/** Pods without an end, per namespace and kind of absence: they belong to no month. */
+/** Pods without an end, per namespace and kind of absence. */
 export function truthWithoutEnd(cluster: Cluster, options: TruthOptions = {}): Map<string, Record<NoEnd, number>> {
   const counts = new Map<string, Record<NoEnd, number>>();
   for (const { job, verdict } of truthOfJobs(cluster, options)) {
@@ -98,10 +100,11 @@ export function truthOfJobs(cluster: Cluster, options: TruthOptions = {}): JobTr
 function judge(job: Job, now: number, schedules: readonly Schedule[], defaultMilliCores?: number): JobTruth {
   const gone = Math.min(job.deleted ?? Infinity, now);
   const scraped = (from: number, to: number): boolean => lastScrape(schedules, from, Math.min(to, gone)) !== undefined;
-  if (!scraped(job.created, gone)) return { job, verdict: "never_seen" };
+  const lastSeen = lastScrape(schedules, job.created, gone);
+  if (lastSeen === undefined) return { job, verdict: "never_seen" };
 
   const ends = terminations(job).filter(({ from, to }) => scraped(from, to));
-  if (ends.length === 0) return { job, verdict: `no_end:${whyNoEnd(job, now)}` };
+  if (ends.length === 0) return { job, verdict: `no_end:${whyNoEnd(job, now)}`, lastSeen };
   const end = Math.max(...ends.map(({ value }) => value));
 
   const counting = [...job.containers, ...job.sidecars];

@@ -105,8 +105,9 @@ describe("every query is PromQL", () => {
         for (const only of ONLY) {
           for (const spelling of spellings(selection))
             for (const fact of FACTS) expect(faults(factQuery(fact, selection, spelling, window, only))).toEqual([]);
-          for (const query of questionsInDoubt(selection, only)) expect(faults(query)).toEqual([]);
         }
+        for (const only of [undefined, { uids: ["a.b(c"] }])
+          for (const query of questionsInDoubt(selection, only)) expect(faults(query)).toEqual([]);
         for (const monitoring of [{}, { monitoringSelector: 'up{job="ksm"}' }]) {
           for (const { query } of everyQuery({ ...selection, ...monitoring })) expect(faults(query)).toEqual([]);
         }
