@@ -123,7 +123,8 @@ function gapWarning(
   const others = plan.days.filter((day) => !counted.has(day)).flatMap((day) => observed.get(day)?.gaps ?? []);
   const gaps = joined([...days.flatMap((day) => day.gaps), ...others]);
   if (gaps.length === 0) return [];
-  const whole = unseen.length === 0 ? "" : `, published without ${unseen.length} whole days`;
+  const whole =
+    unseen.length === 0 ? "" : `, published without ${unseen.length} whole ${unseen.length === 1 ? "day" : "days"}`;
   return [
     `${tenant.name}: monitoring was not seen in ${plan.period.month} from ${showStretches(gaps)}${whole}; jobs that were deleted meanwhile are missing.`,
   ];

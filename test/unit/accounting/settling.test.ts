@@ -86,7 +86,11 @@ describe("Gaps over 30 minutes: the day settles after 48 h, is marked, warned of
     expect(countedIn(result, "2025-02").days.find(({ day }) => day === "2025-02-10")?.gaps).toEqual([
       { from: noon, to: noon + 40 * MINUTE },
     ]);
-    expect(countedIn(result, "2025-02").warnings).toEqual([expect.stringMatching(/grid: .* 40 minutes of 2025-02-10/)]);
+    expect(countedIn(result, "2025-02").warnings).toEqual([
+      expect.stringMatching(
+        /^grid: monitoring was not seen in 2025-02 from 2025-02-10 12:00 to 2025-02-10 12:40 UTC \(0\.7 h\)/,
+      ),
+    ]);
     expect(outcomes(result)["2025-02"]).toBe("published");
     await one.run("2025-02-13T00:10", [GRID]);
     expect(await ledgerDays(one, "2025-02")).toContain("2025-02-10");
@@ -102,14 +106,35 @@ describe("Gaps over 30 minutes: the day settles after 48 h, is marked, warned of
   test("a gap across midnight marks both days", async () => {
     const outages = [{ from: FEB - 20 * MINUTE, to: FEB + 20 * MINUTE, kind: "absent" }] as const;
     const result = await world([], { outages }).run("2025-02-12T12:00", [GRID]);
-    expect(countedIn(result, "2025-01").warnings).toEqual([expect.stringContaining("20 minutes of 2025-01-31")]);
-    expect(countedIn(result, "2025-02").warnings).toEqual([expect.stringContaining("20 minutes of 2025-02-01")]);
+    expect(countedIn(result, "2025-01").warnings).toEqual([
+      expect.stringContaining("from 2025-01-31 23:40 to 2025-02-01 00:00 UTC (0.3 h)"),
+    ]);
+    expect(countedIn(result, "2025-02").warnings).toEqual([
+      expect.stringContaining("from 2025-02-01 00:00 to 2025-02-01 00:20 UTC (0.3 h)"),
+    ]);
+  });
+
+  test("several gaps, one of them over midnight, are one line of their month", async () => {
+    const outages = [
+      { from: noon, to: noon + 40 * MINUTE, kind: "down" },
+      { from: noon + 11 * HOUR, to: noon + 2 * DAY + HOUR, kind: "absent" },
+    ] as const;
+    const result = await world([ended(noon - HOUR)], { outages }).run("2025-02-20T12:00", [GRID], {
+      allowIncomplete: true,
+    });
+    expect(countedIn(result, "2025-02").warnings).toEqual([
+      expect.stringContaining(
+        "from 2025-02-10 12:00 to 2025-02-10 12:40 UTC (0.7 h), 2025-02-10 23:00 to 2025-02-12 13:00 UTC (38 h), published without 1 whole day;",
+      ),
+    ]);
   });
 
   test("monitoring that is down right now is a gap of today", async () => {
     const outages = [{ from: noon, to: noon + DAY, kind: "down" }] as const;
     const result = await world([], { outages }).run(noon + 2 * HOUR, [GRID]);
-    expect(countedIn(result, "2025-02").warnings).toEqual([expect.stringContaining("120 minutes of 2025-02-10")]);
+    expect(countedIn(result, "2025-02").warnings).toEqual([
+      expect.stringContaining("from 2025-02-10 12:00 to 2025-02-10 14:00 UTC (2 h)"),
+    ]);
   });
 });
 
@@ -122,7 +147,7 @@ describe("A whole day unseen: the month is refused (exit 3), other months go on"
     expect(outcomes(result)).toEqual({ "2025-01": "monitoring_not_seen", "2025-02": "published" });
     expect(unitIn(result, "2025-01").error).toMatchObject({ exit: 3 });
     expect(message(unitIn(result, "2025-01"))).toMatch(
-      /2 whole days of 2025-01: 2025-01-15, 2025-01-16;.*ACCOUNTING_SINCE.*--allow-incomplete/,
+      /no pod was seen on whole days of 2025-01: 2025-01-15 to 2025-01-16 \(2 days\);.*ACCOUNTING_SINCE.*--allow-incomplete/,
     );
     expect(one.shown("2025-01")).toMatchObject({ jobs: 0, syncJobs: 0 });
     expect(one.shown("2025-02")).toMatchObject({ jobs: 1, syncJobs: 1 });
@@ -132,9 +157,10 @@ describe("A whole day unseen: the month is refused (exit 3), other months go on"
     const one = world([ended("2025-01-10T12:00")], { outages });
     const result = await one.run("2025-02-10", [GRID], { allowIncomplete: true });
     expect(outcomes(result)["2025-01"]).toBe("published");
-    expect(countedIn(result, "2025-01").warnings).toContainEqual(
-      "grid: published without 2 unseen days: 2025-01-15, 2025-01-16.",
-    );
+    expect(countedIn(result, "2025-01").warnings).toEqual([
+      "grid: monitoring was not seen in 2025-01 from 2025-01-14 22:00 to 2025-01-17 02:00 UTC (2 days), published without 2 whole days; " +
+        "jobs that were deleted meanwhile are missing.",
+    ]);
     expect(await ledgerDays(one, "2025-01")).toHaveLength(29);
     expect(one.shown("2025-01").jobs).toBe(1);
     expect(outcomes(await one.run("2025-02-11", [GRID]))["2025-01"]).toBe("monitoring_not_seen");
