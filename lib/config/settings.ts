@@ -163,14 +163,14 @@ export const tenantSettings = z.object({
   }),
   PROMETHEUS_LABEL_PREFIX: parsedBy(parseLabelPrefix).optional().register(about, {
     meaning:
-      "Prefix of the labels namespace, pod, uid and container, where Prometheus scrapes kube-state-metrics without `honorLabels: true`.",
-    example: "exported_",
-    otherwise: "no prefix",
+      "Prefix that Prometheus gives to the labels namespace, pod, uid and container of kube-state-metrics where it is scraped without `honor_labels: true`; labels without a prefix are read too.",
+    example: "orig_",
+    otherwise: "`exported_`",
   }),
   MONITORING_SELECTOR: parsedBy(parseSelector).optional().register(about, {
     meaning: "A PromQL selector whose value is 1 where the monitoring worked.",
     example: 'up{job="kube-state-metrics"}',
-    otherwise: "`up` of jobs whose name contains kube-state-metrics, else any `kube_pod_*` series",
+    otherwise: "kube-state-metrics' own pod, else any pod in its series",
   }),
   SITE_NAME: parsedBy(apelText(255)).register(about, {
     meaning: "The site's name in GOCDB.",

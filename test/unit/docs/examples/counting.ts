@@ -177,8 +177,7 @@ const leftOut: Example = async () => {
   const rows = results.map((result, index) => {
     const { jobs, coreHours, leftOut: out } = monthOf(result, "2025-01");
     const reasons = Object.entries(out).filter(([, count]) => count > 0);
-    const noEnd = summarise(result).noEnd["grid"] ?? 0;
-    const told = [...reasons, ["no_end", noEnd] as const].map(([reason, count]) => `${reason} ${count}`);
+    const told = reasons.map(([reason, count]) => `${reason} ${count}`);
     return [index === 0 ? "not set" : "1", jobs, coreHours, told.join(", ")];
   });
   const [sync] = records(unitIn(results[0]!, "2025-01")).filter((one) => one.kind === "sync");

@@ -23,7 +23,7 @@ const settling: Example = () => {
       (_, index) => window.from + (index + 1) * CELL,
     );
     const seen = cells.filter((cell) => !outages.some(([from, to]) => cell > at(from) && cell <= at(to)));
-    const [day] = observe([DAY_OF], seen, window, settle * HOUR, window.to);
+    const [day] = observe([DAY_OF], { cells: seen, partly: [] }, window, settle * HOUR, window.to);
     if (day?.settled !== true) throw new Error(`${what}: not settled`);
     const gaps = day.gaps.map((gap) => `${when(gap.from)} to ${when(gap.to).slice(11)}`);
     return [what, gaps.join(", ") || "-", when(day.until)];
