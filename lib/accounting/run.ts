@@ -19,6 +19,7 @@ import { isIndividual } from "./records.ts";
 import { readState, sourceOf } from "./state.ts";
 import { Scratch } from "./scratch.ts";
 import type { Tenant } from "./tenant.ts";
+import { addMonths } from "./time.ts";
 
 /** Tenants counted side by side; each connection limits its own queries. */
 const TENANTS_AT_ONCE = 2;
@@ -172,7 +173,8 @@ async function fromLedger(
         jobsWanted: () => false,
       });
       const month = { plan, observed: new Map(), fresh: new Map() };
-      const known = countedMonth(tenant, month, { ...options, jobsWanted: () => false }, NOT_SEEN, []);
+      const before = [...(await ledger.read(addMonths(period.month, -1))).days.values()];
+      const known = countedMonth(tenant, month, { ...options, jobsWanted: () => false }, NOT_SEEN, before);
       return plan.needed.length === 0 ? known : { ...known, error: incomplete(tenant, period, plan.needed) };
     }),
   );

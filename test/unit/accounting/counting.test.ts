@@ -1,9 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Monitoring } from "../../../lib/accounting/ports.ts";
-import type { RunResult } from "../../../lib/accounting/run.ts";
 import { summarise } from "../../../lib/accounting/summary.ts";
 import type { Tenant } from "../../../lib/accounting/tenant.ts";
-import type { LeftOut } from "../../../lib/accounting/usage.ts";
 import { STACK } from "../../simulator/index.ts";
 import type { Cluster, Job } from "../../simulator/index.ts";
 import { MemoryMonitoring } from "../../support/memory-monitoring.ts";
@@ -18,6 +16,7 @@ import {
   figures,
   HOUR,
   job,
+  leftOutOf,
   message,
   MINUTE,
   outcomes,
@@ -38,15 +37,6 @@ async function count(jobs: readonly Job[], one = GRID, more: Partial<Cluster> = 
   const result = await world.run(MARCH, [one], { gap: ["2025-01", "2025-03"], ...options });
   const of = (month: string) => figures(countedIn(result, month));
   return { world, result, of, jobs: ["2025-01", "2025-02", "2025-03"].map((month) => of(month).jobs) };
-}
-
-/** What is left out of each day of a month, without days and reasons of which there is nothing. */
-function leftOutOf(result: RunResult, month: string): Record<string, Partial<Record<LeftOut, number>>> {
-  const days = countedIn(result, month).days.map(({ day, leftOut }) => [
-    day,
-    Object.fromEntries(Object.entries(leftOut).filter(([, pods]) => pods > 0)),
-  ]);
-  return Object.fromEntries(days.filter(([, reasons]) => Object.keys(reasons!).length > 0));
 }
 
 describe("Two spellings: both are read and merged by uid", () => {

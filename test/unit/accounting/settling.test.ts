@@ -11,6 +11,7 @@ import {
   figures,
   HOUR,
   job,
+  ledgerDays,
   message,
   MINUTE,
   outcomes,
@@ -24,12 +25,6 @@ const GRID = tenant("grid");
 const FEB = at("2025-02-01");
 const world = (jobs: readonly Job[] = [], more: Partial<Cluster> = {}) => new World(cluster(jobs, more));
 const jobsOf = (result: Awaited<ReturnType<World["run"]>>, month: string) => figures(countedIn(result, month)).jobs;
-
-/** The days of a month in the ledger of `grid`. */
-async function ledgerDays(one: World, month: string, name = "grid"): Promise<string[]> {
-  const keys = await one.store.list(`ledger/${name}/${month}/${month}-`);
-  return keys.map((key) => key.slice(-"yyyy-mm-dd.json".length, -".json".length));
-}
 
 describe("Settled = kube-state-metrics was observed for SETTLE (default 6 h) after the day's end", () => {
   test.each([

@@ -9,7 +9,7 @@ import type { UnitOutcome } from "../../../lib/accounting/month.ts";
 import type { Selection, Tenant, Unit } from "../../../lib/accounting/tenant.ts";
 import { startOf } from "../../../lib/accounting/time.ts";
 import { LEFT_OUT } from "../../../lib/accounting/usage.ts";
-import type { UsageGroup } from "../../../lib/accounting/usage.ts";
+import type { LeftOut, UsageGroup } from "../../../lib/accounting/usage.ts";
 import { errorText, GridmeterError } from "../../../lib/errors.ts";
 import { parseOutgoingKey } from "../../../lib/outbox/outgoing.ts";
 import { MemoryStore } from "../../../lib/store/memory-store.ts";
@@ -268,4 +268,19 @@ export function cpuOf({ days }: CountedMonth) {
     cpuMs: groups.reduce((sum, group) => sum + (group.cpu?.milliseconds ?? 0), 0),
     jobsWithoutCpu: groups.reduce((sum, group) => sum + group.jobs - (group.cpu?.jobs ?? 0), 0),
   };
+}
+
+/** What is left out of each day of a month, without days and reasons of which there is nothing. */
+export function leftOutOf(result: RunResult, month: string): Record<string, Partial<Record<LeftOut, number>>> {
+  const days = countedIn(result, month).days.map(({ day, leftOut }) => [
+    day,
+    Object.fromEntries(Object.entries(leftOut).filter(([, pods]) => pods > 0)),
+  ]);
+  return Object.fromEntries(days.filter(([, reasons]) => Object.keys(reasons!).length > 0));
+}
+
+/** The days of a month in the ledger of `grid`. */
+export async function ledgerDays(one: World, month: string, name = "grid"): Promise<string[]> {
+  const keys = await one.store.list(`ledger/${name}/${month}/${month}-`);
+  return keys.map((key) => key.slice(-"yyyy-mm-dd.json".length, -".json".length));
 }
