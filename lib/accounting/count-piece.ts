@@ -14,9 +14,8 @@ import type { Details, OpenPod } from "./usage.ts";
 import { vouch } from "./vouch.ts";
 import type { Vouched } from "./vouch.ts";
 
-/** What a piece brought: pods up to `to`, and its days. The pods themselves are gone: memory holds few pieces of them. */
+/** What a piece brought. The pods themselves are gone: memory holds few pieces of them. */
 export type CountedPiece = {
-  readonly to: number;
   /** pods that have no end that counts, by uid: those of the piece's days */
   readonly open: ReadonlyMap<string, OpenPod>;
   /** whether any pod was seen */
@@ -25,8 +24,8 @@ export type CountedPiece = {
   readonly finished: number;
   readonly days: readonly CountedDay[];
   readonly vouched: Vouched;
-  /** the latest end of a pod in the piece */
-  readonly endOf: (uid: string) => number | undefined;
+  /** the day to which a pod belongs as far as the piece shows it: of its end, of its absence, or the last one while it runs on */
+  readonly dayOf: (uid: string) => string | undefined;
 };
 
 /** Whether there are jobs, and all of them are the tenant's own VO's. */
@@ -74,12 +73,11 @@ export async function countPiece(
   const details = await askDetails(tenant, monitoring, { from, to }, mine, tiling, uids);
   const open = new Map([...pods.open].filter(([, { day }]) => days.includes(day)));
   return {
-    to,
     open,
     isEmpty: count === 0 && pods.open.size === 0,
     finished: count,
     vouched,
-    endOf: pods.endOf,
+    dayOf: pods.dayOf,
     days: toDays(finished, days, {
       defaultMilliCores: tenant.defaultMilliCores,
       gapsOf: (day) => [...(observed.get(day)?.gaps ?? [])],

@@ -217,7 +217,9 @@ async function countPieces(
       const corrected = openPods.seenAgain(counted, months);
       const taken = counted.days.map((day) => takeDay(day, month, counted));
       await Promise.all([...taken, ...corrected].map((day) => writing(() => store(day, months, ledger))));
-      await options.scratch?.save(tenant, month.plan.period.month, { ...counted, days: taken });
+      // First what was corrected: a piece that is kept is not asked again, so it would never correct.
+      for (const day of corrected) await options.scratch?.correct(tenant, day, openPods.on(day.usage.day));
+      await options.scratch?.save(tenant, month.plan.period.month, { open: counted.open, days: taken });
     } catch (error) {
       month.error ??= error;
     }

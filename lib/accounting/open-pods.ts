@@ -1,10 +1,9 @@
 import type { OpenMonth, FreshDay } from "./counted-month.ts";
 import type { CountedPiece } from "./count-piece.ts";
-import { dayOf } from "./time.ts";
 import type { OpenPod } from "./usage.ts";
 
 /**
- * Pods that pieces have left open. A later piece may see such a pod end: then it is no longer left out of the earlier day, so
+ * Pods that pieces have left open. A later piece may see such a pod end, or run on: then it is no longer left out of the earlier day, so
  * that what is left out does not depend on the pieces.
  */
 export class OpenPods {
@@ -18,8 +17,7 @@ export class OpenPods {
   seenAgain(piece: CountedPiece, months: readonly OpenMonth[]): readonly FreshDay[] {
     const corrected = new Map<string, FreshDay>();
     for (const [uid, pod] of this.#pods) {
-      const end = piece.endOf(uid);
-      const later = piece.open.get(uid)?.day ?? (end === undefined ? undefined : dayOf(end));
+      const later = piece.dayOf(uid);
       if (later === undefined || later <= pod.day) continue;
       this.#pods.delete(uid);
       const day = withoutPod(pod, months);
@@ -27,6 +25,11 @@ export class OpenPods {
     }
     for (const [uid, pod] of piece.open) this.#pods.set(uid, pod);
     return [...corrected.values()];
+  }
+
+  /** The pods that are open on a day, by uid. */
+  on(day: string): ReadonlyMap<string, OpenPod> {
+    return new Map([...this.#pods].filter(([, pod]) => pod.day === day));
   }
 }
 

@@ -52,8 +52,8 @@ export type PieceOfPods = {
   readonly lacking: readonly LackingPod[];
   /** all that were seen */
   readonly uids: Uids;
-  /** the latest end of a pod in the piece */
-  readonly endOf: (uid: string) => number | undefined;
+  /** the day to which a pod belongs as far as the piece shows it: of its end, of its absence, or the last one while it runs on */
+  readonly dayOf: (uid: string) => string | undefined;
 };
 
 export type PodOptions = {
@@ -214,11 +214,15 @@ async function judgedPods(
     open,
     lacking,
     uids,
-    endOf: (uid) => {
-      const place = uids.find(uid);
-      return place === undefined ? undefined : ends.get(place);
-    },
+    dayOf: dayOfPod,
   };
+
+  function dayOfPod(uid: string): string | undefined {
+    const place = uids.find(uid);
+    if (place === undefined) return undefined;
+    const end = ends.get(place);
+    return open.get(uid)?.day ?? (end !== undefined ? dayOf(end) : isAlive?.(uid) === true ? dayOf(latest) : undefined);
+  }
 
   /** A pod without an end belongs to the day on which it was last seen. */
   async function dateOpenPods(): Promise<void> {

@@ -34,7 +34,6 @@ const fault: z.ZodType<DayFault> = z.discriminatedUnion("kind", [
 ]);
 const openPod = z.object({ day: z.string(), reason: z.enum(["not_finished", "no_end"]), succeeded: z.boolean() });
 const heldPiece = z.object({
-  to: count,
   days: z.array(
     z.object({
       usage: dayUsage,
@@ -55,19 +54,17 @@ export type Held = {
   readonly open: ReadonlyMap<string, OpenPod>;
 };
 
-/** A piece as it was taken over. */
-export type KeptPiece = {
-  readonly to: number;
-  readonly open: ReadonlyMap<string, OpenPod>;
-  readonly days: readonly FreshDay[];
-};
+/** Days as they were taken over, and the pods that are left open on them, by uid. */
+export type KeptDays = { readonly days: readonly FreshDay[]; readonly open: ReadonlyMap<string, OpenPod> };
 
 const NOTHING: Held = { days: new Map(), open: new Map() };
 
 function withPiece(held: Held, piece: z.infer<typeof heldPiece>): Held {
   const days = new Map(held.days);
   for (const day of piece.days) days.set(day.usage.day, { ...day, jobs: new JobList(day.jobs) });
-  return { days, open: new Map([...held.open, ...piece.open]) };
+  const names = new Set(piece.days.map(({ usage }) => usage.day));
+  const others = [...held.open].filter(([, { day }]) => !names.has(day));
+  return { days, open: new Map([...others, ...piece.open]) };
 }
 
 /**
@@ -90,6 +87,7 @@ export class Scratch {
   }
 
   async load(tenant: Tenant, month: string): Promise<Held> {
+    // In order: pieces are named by a day, and what was corrected since comes after them.
     const keys = await this.#store.list(this.#prefix(tenant, month));
     let held = NOTHING;
     // One after the other: as JSON and as objects single jobs take several times as much as in their lists.
@@ -100,9 +98,22 @@ export class Scratch {
     return held;
   }
 
-  async save(tenant: Tenant, month: string, piece: KeptPiece): Promise<void> {
+  /** Keeps a piece. */
+  async save(tenant: Tenant, month: string, piece: KeptDays): Promise<void> {
+    await this.#put(`${this.#prefix(tenant, month)}${piece.days[0]?.usage.day ?? "none"}.json`, piece);
+  }
+
+  /**
+   * Keeps a day of an earlier piece that a later one has corrected.
+   * @param open the pods that are still left open on it, by uid
+   */
+  async correct(tenant: Tenant, day: FreshDay, open: ReadonlyMap<string, OpenPod>): Promise<void> {
+    const name = day.usage.day;
+    await this.#put(`${this.#prefix(tenant, name.slice(0, 7))}corrected/${name}.json`, { days: [day], open });
+  }
+
+  async #put(key: string, piece: KeptDays): Promise<void> {
     const body: z.infer<typeof heldPiece> = {
-      to: piece.to,
       days: piece.days.map((day) => ({
         ...day,
         jobs: [...day.jobs],
@@ -111,10 +122,7 @@ export class Scratch {
       })),
       open: [...piece.open],
     };
-    await this.#store.put(
-      `${this.#prefix(tenant, month)}${piece.days[0]?.usage.day ?? "none"}.json`,
-      JSON.stringify(body),
-    );
+    await this.#store.put(key, JSON.stringify(body));
   }
 
   /** Removes what the run kept, once it is done. */
