@@ -110,8 +110,14 @@ export class MemoryMonitoring implements Monitoring {
 
   async voLabelSplit(window: Window): Promise<number> {
     const { from, to } = this.#kept(window);
-    const label = `${this.#selection.voLabel ?? ""}_conflict1`;
-    return this.#all.filter((one) => one.labels[label] !== undefined && lastIn(one, from, to) !== undefined).length;
+    const { namespace, voLabel } = this.#selection;
+    const split = this.#all.filter(
+      (one) =>
+        labelOf(one, "namespace", this.#prefix) === namespace &&
+        one.labels[`${voLabel ?? ""}_conflict1`] !== undefined &&
+        lastIn(one, from, to) !== undefined,
+    );
+    return new Set(split.map((one) => labelOf(one, "uid", this.#prefix))).size;
   }
 
   #kept({ from, to }: Window): Window {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { Ledger } from "../../lib/accounting/ledger.ts";
-import type { Damage } from "../../lib/accounting/ledger.ts";
+import { fingerprint, Ledger } from "../../lib/accounting/ledger.ts";
+import type { Damage, KeptMonth } from "../../lib/accounting/ledger.ts";
 import { readState, readStates, writeState } from "../../lib/accounting/state.ts";
 import type { UnitState } from "../../lib/accounting/state.ts";
 import type { Tenant } from "../../lib/accounting/tenant.ts";
@@ -34,11 +34,13 @@ function usage(day: string, jobs = 1): DayUsage {
       { vo: null, ...size, firstEnd: end, lastEnd: end + 60 },
       { vo: "é", ...size, cpu: { milliseconds: 7, jobs: 1, milliCoreSeconds: 5 }, firstEnd: end, lastEnd: end },
     ],
-    leftOut: { no_cpu_request: 1, negative_duration: 0, no_start: 2 },
+    leftOut: { no_cpu_request: 1, negative_duration: 0, no_start: 2, not_finished: 3, no_end: 4 },
+    succeededLeftOut: 2,
     gaps: [{ from: end, to: end + 1800 }],
     cpuAsked: true,
   };
 }
+const NOTHING: KeptMonth = { days: new Map(), older: new Set() };
 const january = Array.from({ length: 31 }, (_, index) => `2025-01-${String(index + 1).padStart(2, "0")}`);
 
 /** Everything that counting relies on in a ledger, and publishing in its states. Ledgers in every store pass it. */
@@ -60,7 +62,7 @@ export function ledgerContract(
     const ledger = (store = one, of = GRID) => new Ledger(store, of, (damage) => damages.push(damage));
 
     test("an empty one knows no day and was not recounted", async () => {
-      expect(await ledger().read("2025-01")).toEqual(new Map());
+      expect(await ledger().read("2025-01")).toEqual(NOTHING);
       expect(await ledger().wasRecounted("2025-01")).toBe(false);
     });
 
@@ -68,15 +70,15 @@ export function ledgerContract(
       await Promise.all(january.map((day, index) => ledger().write(usage(day, index + 1))));
       await ledger().write(usage("2025-02-01"));
       const expected = new Map(january.map((day, index) => [day, usage(day, index + 1)]));
-      expect(await ledger(two).read("2025-01")).toEqual(expected);
-      expect([...(await ledger(two).read("2025-02")).keys()]).toEqual(["2025-02-01"]);
-      expect(await ledger(two).read("2024-12")).toEqual(new Map());
+      expect(await ledger(two).read("2025-01")).toEqual({ days: expected, older: new Set() });
+      expect([...(await ledger(two).read("2025-02")).days.keys()]).toEqual(["2025-02-01"]);
+      expect(await ledger(two).read("2024-12")).toEqual(NOTHING);
     });
 
     test("a day that is written again is the later one", async () => {
       await ledger().write(usage("2025-01-03", 1));
       await ledger(two).write(usage("2025-01-03", 2));
-      expect(await ledger().read("2025-01")).toEqual(new Map([["2025-01-03", usage("2025-01-03", 2)]]));
+      expect((await ledger().read("2025-01")).days).toEqual(new Map([["2025-01-03", usage("2025-01-03", 2)]]));
     });
 
     test("tenants never meet, however they are called", async () => {
@@ -84,8 +86,8 @@ export function ledgerContract(
       for (const [index, each] of names.entries())
         await ledger(one, tenant(each)).write(usage("2025-01-03", index + 1));
       for (const [index, each] of names.entries()) {
-        const read = await ledger(two, tenant(each)).read("2025-01");
-        expect([each, read]).toEqual([each, new Map([["2025-01-03", usage("2025-01-03", index + 1)]])]);
+        const { days } = await ledger(two, tenant(each)).read("2025-01");
+        expect([each, days]).toEqual([each, new Map([["2025-01-03", usage("2025-01-03", index + 1)]])]);
       }
     });
 
@@ -101,10 +103,33 @@ export function ledgerContract(
       ];
       for (const more of others) {
         const changed = ledger(two, { ...GRID, ...more });
-        expect([await changed.read("2025-01"), await changed.wasRecounted("2025-01")]).toEqual([new Map(), false]);
+        expect([await changed.read("2025-01"), await changed.wasRecounted("2025-01")]).toEqual([NOTHING, false]);
       }
       const same = ledger(two, { ...GRID, vo: "cms", submitHost: "x", processors: 8, format: "summary-0.4" });
-      expect([(await same.read("2025-01")).size, await same.wasRecounted("2025-01")]).toEqual([1, true]);
+      expect([(await same.read("2025-01")).days.size, await same.wasRecounted("2025-01")]).toEqual([1, true]);
+    });
+
+    test("a day that was counted under older rules is read and known as such, until it is counted again", async () => {
+      await ledger().write(usage("2025-01-03"));
+      const [key = ""] = await one.list("ledger/");
+      // As version 0.1 wrote it: pods without an end were in no day.
+      const { succeededLeftOut: _none, ...figures } = usage("2025-01-03");
+      const leftOut = { no_cpu_request: 1, negative_duration: 0, no_start: 2 };
+      await two.put(key, JSON.stringify({ fingerprint: fingerprint(GRID, 2), usage: { ...figures, leftOut } }));
+      const read = {
+        ...figures,
+        leftOut: { ...leftOut, not_finished: 0, no_end: 0 },
+        succeededLeftOut: 0,
+      };
+      expect(await ledger().read("2025-01")).toEqual({
+        days: new Map([["2025-01-03", read]]),
+        older: new Set(["2025-01-03"]),
+      });
+      await two.put(key, JSON.stringify({ fingerprint: fingerprint(GRID, 1), usage: figures }));
+      expect(await ledger().read("2025-01")).toEqual(NOTHING);
+      await ledger().write(usage("2025-01-03"));
+      expect((await ledger(two).read("2025-01")).older).toEqual(new Set());
+      expect(damages).toEqual([]);
     });
 
     test("the recount of a month is remembered, by month, and is no day", async () => {
@@ -112,7 +137,7 @@ export function ledgerContract(
       await ledger(two).markRecounted("2025-01", NOW + 1);
       expect(await ledger(two).wasRecounted("2025-01")).toBe(true);
       expect(await ledger(two).wasRecounted("2025-02")).toBe(false);
-      expect(await ledger(two).read("2025-01")).toEqual(new Map());
+      expect(await ledger(two).read("2025-01")).toEqual(NOTHING);
     });
 
     test.each(["", "{", "[]", '{"fingerprint":"x"}', "null"])(
@@ -122,14 +147,14 @@ export function ledgerContract(
         await ledger().write(usage("2025-01-04"));
         const [key = ""] = await two.list("ledger/");
         await two.put(key, body);
-        expect([...(await ledger().read("2025-01")).keys()]).toEqual(["2025-01-04"]);
+        expect([...(await ledger().read("2025-01")).days.keys()]).toEqual(["2025-01-04"]);
         expect(damages).toEqual([expect.objectContaining({ key })]);
         expect((await two.get(damages[0]!.setAside))?.body).toBe(body);
         // Found again before it is written anew, it is the same object aside.
         await ledger(two).read("2025-01");
         expect(await two.list("damaged/")).toEqual([damages[0]!.setAside]);
         await ledger().write(usage("2025-01-03"));
-        expect((await ledger(two).read("2025-01")).size).toBe(2);
+        expect((await ledger(two).read("2025-01")).days.size).toBe(2);
       },
     );
 
