@@ -91,7 +91,7 @@ export function factQuery(
         .map((series) => `count_values by (${by}) ("${VALUE}", ${series})`)
         .join(` or on (${by}) `);
     const sidecars = range("kube_pod_init_container_info", [`restart_policy="Always"`], "last_over_time");
-    const initial = `(${inForce("kube_pod_init_container_resource_requests")}) and on (${by}) ${sidecars}`;
+    const initial = `(${inForce("kube_pod_init_container_resource_requests")}) and on (${by}) (${sidecars})`;
     return `(${inForce("kube_pod_container_resource_requests")}) or (${initial})`;
   }
 
