@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CELL } from "../../lib/accounting/ports.ts";
-import type { Fact, Presence, Window } from "../../lib/accounting/ports.ts";
+import type { Presence, Window } from "../../lib/accounting/ports.ts";
 import type { Selection } from "../../lib/accounting/tenant.ts";
 import { type Client, createClient } from "../../lib/prometheus/connection.ts";
 import { rowsOf } from "../support/rows-of.ts";
