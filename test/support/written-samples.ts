@@ -39,7 +39,8 @@ export class WrittenSamples {
     to: number = this.#to,
     step = 60,
   ): void {
-    const inside = Object.entries(labels).map(([name, text]) => `${name}="${escaped(text)}"`);
+    const filled = Object.entries(labels).filter(([, text]) => text !== "");
+    const inside = filled.map(([name, text]) => `${name}="${escaped(text)}"`);
     for (let at = from; at <= to; at += step)
       this.#lines.push(`${metric}{${inside.join(",")}} ${typeof value === "function" ? value(at) : value} ${at}`);
   }
