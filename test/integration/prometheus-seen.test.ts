@@ -91,7 +91,11 @@ function writeSigns(): void {
 
 function writePresence(): void {
   const pod = { ...podOf("jobs", 4), cluster: "metrics" };
-  const [first, second, third] = [[1, 2], [25, 26], [49, 50]] as const;
+  const [first, second, third] = [
+    [1, 2],
+    [25, 26],
+    [49, 50],
+  ] as const;
   put("kube_pod_completion_time", pod, T0, first);
   put("kube_pod_start_time", pod, T0, second);
   put("kube_pod_status_phase", { ...pod, phase: "Running" }, 1, first, second, third);

@@ -20,7 +20,7 @@ const escaped = (text: string): string => text.replaceAll("\\", "\\\\").replaceA
 
 /** Samples that a test writes series by series, for a real server. */
 export class WrittenSamples {
-  readonly #lines: string[] = [];
+  readonly #series = new Map<string, { readonly at: number; readonly line: string }[]>();
   readonly #from: number;
   readonly #to: number;
 
@@ -41,8 +41,11 @@ export class WrittenSamples {
   ): void {
     const filled = Object.entries(labels).filter(([, text]) => text !== "");
     const inside = filled.map(([name, text]) => `${name}="${escaped(text)}"`);
+    const series = `${metric}{${inside.join(",")}}`;
+    const samples = this.#series.get(series) ?? [];
+    this.#series.set(series, samples);
     for (let at = from; at <= to; at += step)
-      this.#lines.push(`${metric}{${inside.join(",")}} ${typeof value === "function" ? value(at) : value} ${at}`);
+      samples.push({ at, line: `${series} ${typeof value === "function" ? value(at) : value} ${at}` });
   }
 
   /** A container's request. */
@@ -56,7 +59,11 @@ export class WrittenSamples {
       this.put("kube_pod_status_phase", { ...pod, phase: each }, each === phase ? 1 : 0, from, to);
   }
 
+  /** Each series in the order of time: promtool drops what comes late without a word. */
   get openmetrics(): string {
-    return [...this.#lines, "# EOF\n"].join("\n");
+    const lines = [...this.#series.values()].flatMap((samples) =>
+      samples.toSorted((a, b) => a.at - b.at).map(({ line }) => line),
+    );
+    return [...lines, "# EOF\n"].join("\n");
   }
 }
