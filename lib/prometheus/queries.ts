@@ -1,7 +1,7 @@
 import type { Fact, Only, Presence, Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
 import { GridmeterError } from "../errors.ts";
-import { containerSelectors, labelsOf, podSelectors, spellings, uidPattern } from "./labels.ts";
+import { containerSelectors, labelsOf, podSelectors, renamedPrefix, spellings, uidPattern } from "./labels.ts";
 import type { Spelling } from "./labels.ts";
 import { overTime, selector } from "./promql.ts";
 
@@ -47,12 +47,13 @@ export function factQuery(
     case "failed":
       return greatest("kube_pod_status_phase", [`phase="Failed"`]);
     case "runningUntil": {
-      const held = (series: string): string =>
-        `(timestamp(${series}) and (${series} == 1))[${seconds}s:${PHASE_STEP}s]`;
       const phases = podSelectors("kube_pod_status_phase", selection, spelling, uidPattern(only), [
         `phase!~"Succeeded|Failed"`,
       ]);
-      return `max by (${uid.join(",")}) (${phases.map((each) => `max_over_time(${held(each)})`).join(" or ")})`;
+      const held = phases.map((each) => `(timestamp(${each}) and (${each} == 1))[${seconds}s:${PHASE_STEP}s]`);
+      // A pod that ran for less than a step may fall between two: it ran in the window all the same.
+      const ever = `((${overTime("max_over_time", phases, seconds)}) == 1) * ${window.from}`;
+      return `max by (${uid.join(",")}) (${held.map((each) => `max_over_time(${each})`).join(" or ")} or ${ever})`;
     }
     case "cores":
       return requests("cpu", "scheduled");
@@ -90,7 +91,7 @@ export function factQuery(
         .map((series) => `count_values by (${by}) ("${VALUE}", ${series})`)
         .join(` or on (${by}) `);
     const sidecars = range("kube_pod_init_container_info", [`restart_policy="Always"`], "last_over_time");
-    const initial = `(${inForce("kube_pod_init_container_resource_requests")}) and on (${by}) ${sidecars}`;
+    const initial = `(${inForce("kube_pod_init_container_resource_requests")}) and on (${by}) (${sidecars})`;
     return `(${inForce("kube_pod_container_resource_requests")}) or (${initial})`;
   }
 
@@ -192,7 +193,8 @@ export function voLabelQuery(selection: Selection, window: Window): string {
 
 /** How many pods have the VO label under the name that kube-state-metrics gives to a label whose name another one has too. */
 export function splitLabelQuery(selection: Selection, window: Window): string {
-  return `count(${labelled(selection, window, `${voLabel(selection)}_conflict1`)})`;
+  const uid = labelsOf("uid", { prefix: renamedPrefix(selection) }).join(",");
+  return `count(group by (${uid}) (${labelled(selection, window, `${voLabel(selection)}_conflict1`)}))`;
 }
 
 function labelled(selection: Selection, window: Window, label: string): string {

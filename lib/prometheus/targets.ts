@@ -11,10 +11,14 @@ export type Target = { readonly job: string; readonly instance: string; readonly
 /** Points a query and series: Prometheus allows 11,000, Amazon 32 days. */
 const POINTS = 8640;
 
+/** `up` of kube-state-metrics' targets. */
+export function upSelector({ matchers }: Selection): string {
+  return selector("up", [`job=~".*kube-state-metrics.*"`, ...matchers]);
+}
+
 /** Whether each target of kube-state-metrics was up, cell by cell. */
-export function targetsQuery({ matchers }: Selection): string {
-  const up = selector("up", [`job=~".*kube-state-metrics.*"`, ...matchers]);
-  return `max by (job,instance) (max_over_time(${up}[${CELL}s]))`;
+export function targetsQuery(selection: Selection): string {
+  return `max by (job,instance) (max_over_time(${upSelector(selection)}[${CELL}s]))`;
 }
 
 /** The targets of kube-state-metrics in the window; none where Prometheus has no `up` of them. */

@@ -130,8 +130,7 @@ export class Facts {
   }
 
   #copies(resource: string, window: Window): Row[] {
-    const all = [...this.#requests(resource, true, window), ...this.#requests(resource, false, window)];
-    return all.map((one) => ({
+    return this.#requestSeries(resource, window).map((one) => ({
       uid: uidOf(one),
       part: this.#label(one, "container"),
       value: lastIn(one, window.from, window.to) ?? Number.NaN,
@@ -144,24 +143,29 @@ export class Facts {
     return this.#family("kube_pod_status_phase").filter((one) => one.labels["phase"] === phase);
   }
 
-  #requests(resource: string, scheduled: boolean, { from, to }: Window): readonly Series[] {
+  #requests(resource: string, scheduled: boolean, window: Window): readonly Series[] {
     const key = (one: Series): string => `${uidOf(one)} ${this.#label(one, "container")}`;
     const always = new Set(
       this.#family("kube_pod_init_container_info")
-        .filter((one) => one.labels["restart_policy"] === "Always" && lastIn(one, from, to) !== undefined)
+        .filter((one) => one.labels["restart_policy"] === "Always" && lastIn(one, window.from, window.to) !== undefined)
         .map(key),
     );
-    const sidecars = this.#family("kube_pod_init_container_resource_requests").filter((one) => always.has(key(one)));
-    const wanted = [...this.#family("kube_pod_container_resource_requests"), ...sidecars].filter(
-      (one) =>
-        one.labels["resource"] === resource &&
-        (this.#label(one, "node") !== "") === scheduled &&
-        lastIn(one, from, to) !== undefined,
+    const isSidecar = (one: Series): boolean => one.name.includes("_init_") && always.has(key(one));
+    const wanted = this.#requestSeries(resource, window).filter(
+      (one) => (!one.name.includes("_init_") || isSidecar(one)) && (this.#label(one, "node") !== "") === scheduled,
     );
     const own = (one: Series): boolean => (one.labels[`${this.#labelPrefix}node`] ?? "") !== "";
     // Where the target has a node of its own, a pod's series from before scheduling seems to name one.
     const best = new Set(wanted.filter(own).map(key));
     return wanted.filter((one) => own(one) || !best.has(key(one)));
+  }
+
+  /** Copies of any container, ordinary init containers included: whoever asks knows which of them add. */
+  #requestSeries(resource: string, { from, to }: Window): readonly Series[] {
+    const names = ["kube_pod_container_resource_requests", "kube_pod_init_container_resource_requests"];
+    return names
+      .flatMap((name) => this.#family(name))
+      .filter((one) => one.labels["resource"] === resource && lastIn(one, from, to) !== undefined);
   }
 
   #vo({ from, to }: Window): Row[] {

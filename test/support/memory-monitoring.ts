@@ -78,7 +78,7 @@ export class MemoryMonitoring implements Monitoring {
 
   async presence(of: Presence, window: Window): Promise<ReadonlySet<number>> {
     await this.#delay();
-    const series = this.#all.filter((one) => isOf(of, one));
+    const series = this.#all.filter((one) => isOf(of, one, this.#prefix));
     const found = new Set<number>();
     for (let day = window.from; day < window.to; day += DAY) {
       const { from, to } = this.#kept({ from: day, to: day + DAY });
@@ -110,8 +110,14 @@ export class MemoryMonitoring implements Monitoring {
 
   async voLabelSplit(window: Window): Promise<number> {
     const { from, to } = this.#kept(window);
-    const label = `${this.#selection.voLabel ?? ""}_conflict1`;
-    return this.#all.filter((one) => one.labels[label] !== undefined && lastIn(one, from, to) !== undefined).length;
+    const { namespace, voLabel } = this.#selection;
+    const split = this.#all.filter(
+      (one) =>
+        labelOf(one, "namespace", this.#prefix) === namespace &&
+        one.labels[`${voLabel ?? ""}_conflict1`] !== undefined &&
+        lastIn(one, from, to) !== undefined,
+    );
+    return new Set(split.map((one) => labelOf(one, "uid", this.#prefix))).size;
   }
 
   #kept({ from, to }: Window): Window {
@@ -132,7 +138,8 @@ function labelOf(one: Series, name: string, prefix: string): string {
 }
 
 /** Whether a series shows that somebody reports the metric. */
-function isOf(of: Presence, { name, labels }: Series): boolean {
+function isOf(of: Presence, one: Series, prefix: string): boolean {
+  const { name, labels } = one;
   switch (of) {
     case "ends":
       return name === "kube_pod_completion_time";
@@ -143,7 +150,7 @@ function isOf(of: Presence, { name, labels }: Series): boolean {
     case "requests":
       return name === "kube_pod_container_resource_requests" && labels["resource"] === "cpu";
     case "kube-system":
-      return name.startsWith("kube_pod_") && labels["namespace"] === "kube-system";
+      return name.startsWith("kube_pod_") && labelOf(one, "namespace", prefix) === "kube-system";
   }
 }
 
