@@ -105,19 +105,19 @@ const CONFINED = batch(jobsOn(ALL_DAYS), { stacks: [{ ...STACK, sees: [BATCH] }]
 
 const confinedSituations: readonly Situation[] = [
   {
-    name: "CPU requests dropped for the last 5 days, nothing but the namespace seen",
+    name: "CPU requests dropped for the last 3 days, nothing but the namespace seen",
     after: "rule: Facts vouch for each other (until then published with a warning, not stored)",
     cluster: CONFINED,
     whole: false,
-    held: (shown) => dropped(shown, metric(REQUESTS), { from: at(27) }),
+    held: (shown) => dropped(shown, metric(REQUESTS), { from: at(29) }),
     runs: [
       {
-        right: publishes(plain(26), {
-          leftOut: { [JAN]: { no_cpu_request: 5 } },
+        right: publishes(plain(28), {
+          leftOut: { [JAN]: { no_cpu_request: 3 } },
           says: [/kube_pod_container_resource_requests|CPU request/],
         }),
       },
-      { name: "again", right: publishes(plain(26), { leftOut: { [JAN]: { no_cpu_request: 5 } }, askedDays: 5 }) },
+      { name: "again", right: publishes(plain(28), { leftOut: { [JAN]: { no_cpu_request: 3 } }, askedDays: 3 }) },
     ],
   },
   {
