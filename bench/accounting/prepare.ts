@@ -10,7 +10,7 @@ import { SHORT_BLOCK, startServer } from "./server.ts";
 import { HOUR, type Shape, dailyRunAt, layoutOf } from "./shape.ts";
 
 /** Raise it whenever the same shape gives other samples. */
-const FORMAT = 2;
+const FORMAT = 3;
 const DONE = "complete.json";
 
 const done = z.object({ samples: z.number(), series: z.number(), seconds: z.number() });

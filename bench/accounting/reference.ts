@@ -7,8 +7,8 @@ export const ASKED = ["cputime", "endtime", "starttime", "cores", "memory", "cpu
 export type Asked = (typeof ASKED)[number];
 
 /**
- * The PromQL that KAPEL (https://github.com/rptaylor/kapel, now Kuantifier) issues for one period, to be evaluated at
- * its end: the release that joins by pod name and is told a namespace. Each goes over the whole period.
+ * The PromQL that KAPEL 1.0.0 (https://github.com/rptaylor/kapel, now Kuantifier) issues for one period, to be evaluated at
+ * its end: the release that joins by pod name and takes a namespace. Each goes over the whole period.
  */
 export function referenceQueries(namespace: string, seconds: number): Readonly<Record<Asked, string>> {
   const over = (metric: string, ...matchers: readonly string[]): string =>

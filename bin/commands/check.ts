@@ -82,6 +82,16 @@ async function counted(settings: LoadedSettings, options: AccountOptions, now: n
   }
 }
 
+/** What becomes of a month without an error. */
+const ANSWERS = {
+  published: "yes",
+  would_publish: "yes",
+  unchanged: "it is published, and nothing has changed",
+  empty: "nothing to publish yet",
+  refused: "no",
+  failed: "no",
+} as const satisfies Record<RunSummary["months"][number]["units"][number]["status"], string>;
+
 /** One answer a month, its warnings, and what of its pods is left out. */
 function monthFindings({ months }: RunSummary, tenant: string): readonly Judged[] {
   return months.flatMap(({ month, tenants, units }) => {
@@ -92,11 +102,7 @@ function monthFindings({ months }: RunSummary, tenant: string): readonly Judged[
     const figures = `${own.jobs} jobs, ${own.coreHours.toFixed(1)} core hours`;
     const judged: Judged =
       unit?.error == null
-        ? {
-            question,
-            verdict: "ok",
-            answer: `${unit?.status === "unchanged" ? "it is, unchanged" : "yes"}: ${figures}`,
-          }
+        ? { question, verdict: "ok", answer: `${ANSWERS[unit?.status ?? "empty"]}: ${figures}` }
         : { question, verdict: "BAD", answer: `no: ${unit.error.code}: ${unit.error.message}` };
     const warnings = own.warnings.map((answer): Judged => ({
       question: `Is ${month} whole?`,

@@ -18,15 +18,13 @@ import type { Held, Scratch } from "./scratch.ts";
 import { checkNamespace, checkVoLabel, voLabelWarning } from "./sanity.ts";
 import type { Tenant } from "./tenant.ts";
 import { Tiling } from "./tiling.ts";
-import { DAY, addMonths, endOfDay, startOf } from "./time.ts";
+import { addMonths, endOfDay, startOf } from "./time.ts";
 import type { DayUsage } from "./usage.ts";
 
 /** How far past the last day evidence is first looked for, days. */
 const WATCH_DAYS = 10;
 /** Days that are written to the ledger side by side: each waits for a disk or a bucket. */
 const DAYS_AT_ONCE = 8;
-/** Requests that are missing are looked for so many days past a day (accounting-rules: Facts vouch). */
-const UNVOUCHED_DAYS = 7;
 /** What is seen where nothing is asked. */
 export const NOT_SEEN: Sighting = { cells: [], partly: [], upOnly: [], silent: [] };
 
@@ -187,7 +185,7 @@ async function countPieces(
   const wanted = months.map((month) => ({ month, days: wantedDays(month, options.allowIncomplete) }));
   const days = wanted.reduce((sum, each) => sum + each.days.length, 0);
   const lastDay = months.flatMap(({ plan }) => plan.needed).at(-1);
-  const until = lastDay === undefined ? options.now : Math.min(options.now, endOfDay(lastDay) + UNVOUCHED_DAYS * DAY);
+  const until = lastDay === undefined ? options.now : Math.min(options.now, endOfDay(lastDay));
   const openPods = new OpenPods([...held.values()].flatMap((each) => [...each.open]));
   const tiling = new Tiling();
   const writing = pLimit(DAYS_AT_ONCE);

@@ -133,8 +133,8 @@ function gapWarning(
 function upOnlyWarning(tenant: Tenant, period: Period, upOnly: Sighting["upOnly"]): readonly string[] {
   const end = endOfMonth(period.month);
   const long = upOnly
-    .filter(({ from, to }) => to - from > DAY && from < end && to > period.from)
-    .map(({ from, to }) => ({ from: Math.max(from, period.from), to: Math.min(to, end) }));
+    .map(({ from, to }) => ({ from: Math.max(from, period.from), to: Math.min(to, end) }))
+    .filter(({ from, to }) => to - from > DAY);
   if (long.length === 0) return [];
   return [
     `${tenant.name}: kube-state-metrics was up but showed no pod of any namespace from ${showStretches(long)}; these days count as days without jobs. ` +

@@ -14,7 +14,7 @@ import type { UnitOutcome } from "./month.ts";
 import { periods } from "./periods.ts";
 import type { Period, Request } from "./periods.ts";
 import { checkOverlap } from "./overlap.ts";
-import type { Monitoring, Window } from "./ports.ts";
+import type { Monitoring } from "./ports.ts";
 import { isIndividual } from "./records.ts";
 import { readState, sourceOf } from "./state.ts";
 import { Scratch } from "./scratch.ts";
@@ -65,7 +65,7 @@ export type RunResult = {
 /**
  * One accounting run: counts every tenant's months, then publishes every unit (Site, SubmitHost, month). A fault of one
  * month or tenant never fails another; each is in the result with its error.
- * @throws period_invalid; store_failed if the ledger cannot be read at all
+ * @throws period_invalid; tenants_overlap; store_failed if the ledger cannot be read at all
  */
 export async function runAccounting(
   tenants: readonly Tenant[],
@@ -78,7 +78,7 @@ export async function runAccounting(
   const damaged: Damage[] = [];
   const note = (damage: Damage): void => void damaged.push(damage);
   const limit = pLimit(TENANTS_AT_ONCE);
-  await checkOverlap(tenants, ports.monitoring, askedFor(months, now));
+  await refuseOverlap(tenants, ports.monitoring, options.request, now);
   const scratch = options.run === undefined ? undefined : new Scratch(ports.store, options.run, note);
   const counts = await Promise.all(
     tenants.map((tenant) =>
@@ -123,10 +123,20 @@ export async function runAccounting(
   return { now, months: results, tenants: counts, damaged, interrupted };
 }
 
-/** The stretch that the months cover, up to now. */
-function askedFor(months: readonly Period[], now: number): Window {
+/**
+ * Refuses tenants that select the same pods in the months asked for: their jobs would count twice.
+ * @throws tenants_overlap; period_invalid; what the monitoring throws
+ */
+export async function refuseOverlap(
+  tenants: readonly Tenant[],
+  monitoring: RunPorts["monitoring"],
+  request: Request,
+  now: number,
+): Promise<void> {
+  const months = periods(request, now);
   const from = Math.min(...months.map((month) => month.from));
-  return { from, to: Math.min(now, Math.max(...months.map((month) => month.to))) };
+  const to = Math.min(now, Math.max(...months.map((month) => month.to)));
+  await checkOverlap(tenants, monitoring, { from, to });
 }
 
 /** Days of which the tenant's single jobs are published already, by month. */

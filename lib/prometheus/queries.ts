@@ -135,7 +135,9 @@ export function copyQueries(
 
 /** Whether a pod was seen on a day: a range query with a point at the end of each day. */
 export function dailyQuery(selection: Selection, spelling: Spelling, only: Only | undefined): string {
-  const series = podSelectors("kube_pod_status_phase", selection, spelling, uidPattern(only));
+  const series = ["kube_pod_status_phase", "kube_pod_start_time"].flatMap((metric) =>
+    podSelectors(metric, selection, spelling, uidPattern(only)),
+  );
   return `group by (${labelsOf("uid", spelling).join(",")}) (${overTime("last_over_time", series, DAY)})`;
 }
 

@@ -3,16 +3,18 @@ import type { Selection } from "../accounting/tenant.ts";
 import { cellsOf, runsOf, windowsOf } from "./cells.ts";
 import type { Client } from "./connection.ts";
 import { inParts } from "./in-parts.ts";
-import { labelValue, oneOf, renamedPrefix } from "./labels.ts";
+import { labelValue, oneOf, renamedPrefix, spellings } from "./labels.ts";
 import { quote, selector } from "./promql.ts";
 import type { Target } from "./targets.ts";
 
 /** A target that is away for this long leaves a gap (accounting-rules: Shards), seconds. */
 const GAP = 1800;
-/** What a target showed is looked for in this stretch before it went, seconds. */
+/** Whose pods a target shows is looked for in this stretch before it went: jobs come and go. Seconds. */
+const SHOWN_OF_LATE = 14 * 86_400;
+/** The pods that it showed when it went are looked for in this stretch, seconds. */
 const SHOWN = 900;
 /** The same where it was away before the window begins, seconds. */
-const SHOWN_LONG_AGO = 14 * 86_400;
+const SHOWN_LONG_AGO = SHOWN_OF_LATE;
 /** Cells of one query: 30 days, as Prometheus allows points and Amazon days. */
 const MOST_CELLS = 8640;
 /** Pods of a target by which another one is known as its copy or its successor; each is named four times in one query. */
@@ -104,44 +106,46 @@ async function gapOf(
 ): Promise<(Window & { readonly isNode: boolean }) | undefined> {
   const seconds = away.from === window.from ? SHOWN_LONG_AGO : SHOWN;
   const isMine = ({ namespace }: Pod): boolean => namespace === selection.namespace;
-  const shown = await podsOf(client, selection, target, away.from, seconds, "all");
-  if (!shown.some(isMine)) return undefined;
-  const running = await podsOf(client, selection, target, away.from, seconds, "running");
-  const compared = (running.length > 0 ? running : shown).slice(0, COMPARED);
-  const others = othersOf(target);
-  const copies = seriesOf(selection, compared).flatMap((pods) => others.map((other) => [...pods, ...other]));
-  if (await isThere(client, copies, away.from + GAP, seconds + GAP)) return undefined;
+  const running = await podsOf(client, selection, target, away.from, seconds);
+  // Pods of other namespaces live longer than jobs as a rule.
+  const others = running.filter((pod) => !isMine(pod)).slice(0, COMPARED / 2);
+  const compared = [...others, ...running.filter(isMine)].slice(0, COMPARED);
+  const copies = seriesOf(selection, compared).flatMap((pods) => othersOf(target).map((other) => [...pods, ...other]));
+  // Asked first: after an ordinary redeployment the successor shows them, and nothing more is asked.
+  if (compared.length > 0 && (await isThere(client, copies, away.from + GAP, seconds + GAP))) return undefined;
+  if (!(await hasShownTenant(client, selection, target, away.from))) return undefined;
   const until = Math.min(window.to, away.from + MOST_CELLS * CELL);
   const after = { from: away.from, to: until };
   const isNode = await isOfOneNode(client, selection, target, away.from, seconds);
   if (away.how === "down") {
-    const replaced = await firstCell(client, copies, after);
+    const replaced = compared.length === 0 ? undefined : await firstCell(client, copies, after);
     return { from: away.from, to: Math.min(away.to, replaced ?? Infinity), isNode };
   }
-  const mine = running.filter(isMine).slice(0, COMPARED);
-  const returned = mine.length === 0 ? undefined : await firstCell(client, seriesOf(selection, mine), after);
+  const returned = compared.length === 0 ? undefined : await firstCell(client, seriesOf(selection, compared), after);
   return returned === undefined ? undefined : { from: away.from, to: returned, isNode };
 }
 
-/** The pods that a target showed just before a moment. */
+/** The running pods that a target showed just before a moment. */
 async function podsOf(
   client: Client,
   selection: Selection,
   target: Target,
   at: number,
   seconds: number,
-  which: "all" | "running",
 ): Promise<readonly Pod[]> {
   const prefix = renamedPrefix(selection);
-  const own = [...matchersOf(target), ...selection.matchers];
-  const running = `last_over_time(${selector("kube_pod_status_phase", [`phase="Running"`, ...own])}[${seconds}s])`;
-  const series =
-    which === "running" ? `${running} == 1` : `last_over_time(${selector("kube_pod_status_phase", own)}[${seconds}s])`;
-  const query = `group by (namespace,${prefix}namespace,uid,${prefix}uid) (${series})`;
+  const running = selector("kube_pod_status_phase", [`phase="Running"`, ...matchersOf(target), ...selection.matchers]);
+  const query = `group by (namespace,${prefix}namespace,uid,${prefix}uid) (last_over_time(${running}[${seconds}s]) == 1)`;
   return (await client.instant(query, at)).map(({ labels }) => ({
     namespace: labelValue(labels, "namespace", { prefix }),
     uid: labelValue(labels, "uid", { prefix }),
   }));
+}
+
+/** Whether a target has shown any pod of the tenant of late. */
+async function hasShownTenant(client: Client, selection: Selection, target: Target, at: number): Promise<boolean> {
+  const own = spellings(selection).map(({ namespace }) => [...namespace, ...matchersOf(target), ...selection.matchers]);
+  return isThere(client, own, at, SHOWN_OF_LATE);
 }
 
 const matchersOf = ({ job, instance }: Target): readonly string[] => [

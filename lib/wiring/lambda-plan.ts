@@ -1,5 +1,6 @@
 import { SendMessageBatchCommand } from "@aws-sdk/client-sqs";
 import type { SQSClient } from "@aws-sdk/client-sqs";
+import { refuseOverlap } from "../accounting/run.ts";
 import { unitsOf } from "../accounting/work-item.ts";
 import type { WorkItem } from "../accounting/work-item.ts";
 import { unitGroup } from "../outbox/doorbell.ts";
@@ -11,7 +12,7 @@ import type { Parts } from "./lambda-parts.ts";
 import { parsePlanEvent } from "./lambda-plan-event.ts";
 import { lambdaSettings, withQueryLimit } from "./lambda-settings.ts";
 import { stopBefore } from "./lambda-time.ts";
-import { chosenTenants } from "./run-ports.ts";
+import { chosenTenants, runPorts } from "./run-ports.ts";
 
 /** SQS takes so many in one batch. */
 const BATCH = 10;
@@ -27,11 +28,11 @@ export type Invocation = {
 
 /**
  * `plan`: one work item per publishing unit onto the work queue, or with `dryRun` what would come of them.
- * @throws GridmeterError `config_invalid`, `period_invalid`, `usage` (unknown tenant): nothing was sent; `queue_failed`:
+ * @throws GridmeterError `config_invalid`, `period_invalid`, `usage` (unknown tenant), `tenants_overlap`, `prometheus_*`: nothing was sent; `queue_failed`:
  * some may have been sent, and sending them again is harmless
  */
 export async function plan(event: unknown, { id, now, remaining }: Invocation, parts: Parts) {
-  const asked = parsePlanEvent(event);
+  const asked = parsePlanEvent(event, now);
   const time = stopBefore(remaining);
   const settings = withQueryLimit(await lambdaSettings(parts), time.querySeconds);
   const all = settings.tenants.map(({ tenant }) => tenant);
@@ -45,6 +46,8 @@ export async function plan(event: unknown, { id, now, remaining }: Invocation, p
     );
     return dryRun(asked, settings, chosen, storeOf(parts) ?? new MemoryStore(), { now, stop: time.stop });
   }
+  // A work item is one unit's, so that only here all tenants are seen together.
+  await refuseOverlap(all, runPorts(settings, storeOf(parts) ?? new MemoryStore()).monitoring, asked.request, now);
   const items = units.map((unit): WorkItem => ({ v: 1, ...unit, mode: asked.request.mode, ...asked.flags }));
   await sendItems(parts.sqs, needed(parts.env, "WORK_QUEUE_URL"), items, id);
   return { mode: asked.request.mode, now, sent: items };

@@ -13,7 +13,7 @@ const PROMTOOL = "/usr/bin/promtool";
 const START_SECONDS = 60;
 
 /**
- * Starts the real Prometheus on a free port of 127.0.0.1, with the given samples already in its database.
+ * Starts the real Prometheus on 127.0.0.1, on a free port unless one is given, with the given samples already in its database.
  * `openmetrics` is the text itself if it has a line break, else the path of a file; it must end with `# EOF`. Without it
  * the database is empty.
  * `stop()` ends the process by its own pid and removes its folder; it may be called twice.
@@ -25,6 +25,7 @@ export async function startPrometheus(options: {
   readonly configuration?: string;
   /** longest block; a month unless said otherwise, since promtool reads the whole file once for each */
   readonly blockHours?: number;
+  readonly port?: number;
 }): Promise<PrometheusServer> {
   const folder = await mkdtemp(join(tmpdir(), "gridmeter-prometheus-"));
   try {
@@ -38,7 +39,7 @@ export async function startPrometheus(options: {
         `--config.file=${configuration}`,
         `--storage.tsdb.path=${join(folder, "data")}`,
         "--storage.tsdb.retention.time=10y",
-        "--web.listen-address=127.0.0.1:0",
+        `--web.listen-address=127.0.0.1:${options.port ?? 0}`,
         ...(options.extraFlags ?? []),
       ],
       { stdio: ["ignore", "ignore", "pipe"], cwd: folder },

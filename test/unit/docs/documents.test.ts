@@ -18,11 +18,22 @@ const packageJson = z
   })
   .parse(JSON.parse(read("package.json")));
 const README = read("README.md");
+/** Documents that show how the command line is used. */
+const GUIDES = ["README.md", "docs/ssmsend-host.md", "docs/operations.md"];
+/** Options of other programs that these documents name. */
+const SERVERLESS = new Set(["--param", "--stage", "--env", "--tier"]);
 
 const exists = (path: string): boolean => existsSync(join(ROOT, path));
 
 /** `gridmeter COMMAND`, or the built file run by Node. */
 const COMMAND = /(?:^|node \S+\/)gridmeter(?:\.cjs)? ([a-z]+)/;
+
+/** Settings of the deployment and of the spooler's unit, which the command line's table does not have. */
+const DEPLOYED = new Set(
+  ["serverless.yml", "deploy/systemd/gridmeter-spool.env.example"].flatMap((path) =>
+    [...read(path).matchAll(/\b[A-Z]+_[A-Z_0-9]+\b/g)].map(([name]) => name),
+  ),
+);
 
 /** Settings in a document; what the code calls by such names is none. */
 const settingsIn = (text: string): readonly string[] =>
@@ -53,13 +64,13 @@ describe.for(WRITTEN)("%s", (path) => {
   });
 
   test("names only settings and error codes that exist", () => {
-    expect(settingsIn(text).filter((name) => !ABOUT.has(name))).toEqual([]);
+    expect(settingsIn(text).filter((name) => !ABOUT.has(name) && !DEPLOYED.has(name))).toEqual([]);
     const codes = [...text.matchAll(/`(\w+_(?:refused|seen|incomplete|invalid|unknown|conflict|failed))`/g)];
     expect(codes.map(([, one = ""]) => one).filter((one) => !(one in ERRORS))).toEqual([]);
   });
 });
 
-describe("README.md", () => {
+describe("the command line in the documents", () => {
   const help = new Map<string, string>();
 
   beforeAll(async () => {
@@ -69,8 +80,9 @@ describe("README.md", () => {
     for (const command of commands.filter((name) => name !== "help")) help.set(command, await ask(command));
   });
 
-  test("names only commands and options that the command line has", () => {
-    const lines = code(README, ["sh", "cron"]).filter((line) => COMMAND.test(line));
+  test.for(GUIDES)("%s has only commands and options that there are", (path) => {
+    const text = read(path);
+    const lines = code(text, ["sh", "cron"]).filter((line) => COMMAND.test(line));
     expect(lines.length).toBeGreaterThan(5);
     const unknown = lines.flatMap((line) => {
       const command = COMMAND.exec(line)?.[1] ?? "";
@@ -80,10 +92,12 @@ describe("README.md", () => {
     });
     expect(unknown).toEqual([]);
     const all = [...help.values()].join("\n");
-    const alone = code(README, []).flatMap((one) => one.match(/^--[a-z-]+/) ?? []);
-    expect(alone.filter((option) => !all.includes(option))).toEqual([]);
+    const alone = code(text, []).flatMap((one) => one.match(/^--[a-z-]+/) ?? []);
+    expect(alone.filter((option) => !all.includes(option) && !SERVERLESS.has(option))).toEqual([]);
   });
+});
 
+describe("README.md", () => {
   test("has the exit codes that docs/errors.md has", () => {
     const rows = [...README.matchAll(/^\| (\d) \| (\w+)/gm)].map(([, exit, word]) => `${exit} ${word}`);
     const [, generated = ""] = /Exit codes of the command line: ([^.]*)/.exec(read("docs/errors.md")) ?? [];

@@ -4,7 +4,14 @@ import { join, resolve } from "node:path";
 export const ROOT = resolve(import.meta.dirname, "../../..");
 
 /** The documents that are written by hand. */
-export const WRITTEN = ["README.md", "CHANGELOG.md", "docs/architecture.md", "docs/accounting-semantics.md"];
+export const WRITTEN = [
+  "README.md",
+  "CHANGELOG.md",
+  "docs/architecture.md",
+  "docs/accounting-semantics.md",
+  "docs/operations.md",
+  "docs/ssmsend-host.md",
+];
 
 export const read = (path: string): string => readFileSync(join(ROOT, path), "utf8");
 
