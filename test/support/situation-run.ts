@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { vi } from "vitest";
+import { check } from "../../bin/commands/check.ts";
 import { readMessage } from "../../lib/apel/from-fields.ts";
 import type { ApelRecord } from "../../lib/apel/records.ts";
 import { simulate } from "../simulator/index.ts";
@@ -8,7 +10,7 @@ import type { Series } from "../simulator/index.ts";
 import { BATCH } from "../simulator/situations/index.ts";
 import type { Published, Right, Run, Situation } from "../simulator/situations/index.ts";
 import type { PrometheusServer } from "./prometheus-server.ts";
-import { bundledCli, gap, leastSettings, runCli } from "./run-cli.ts";
+import { bundledCli, leastSettings, runCli } from "./run-cli.ts";
 import type { CliRun } from "./run-cli.ts";
 import { serveManySeries } from "./serve-series.ts";
 import { startWatchProxy } from "./watch-proxy.ts";
@@ -82,11 +84,30 @@ export class SituationRuns {
     return outcomeOf(ended, await recordsBelow(queue));
   }
 
-  /** `gridmeter check` before the first run: what it says, and its exit code. */
-  async check(situation: Situation): Promise<CliRun> {
+  /**
+   * What `gridmeter check` says before the first run, and its exit code. In this process, which has all code at hand: a
+   * process of its own for each would take as long as everything else here.
+   */
+  async check(situation: Situation): Promise<{ readonly code: number; readonly said: string }> {
     const { cwd, env } = await this.#prepare(situation, "check", situation.runs[0]);
-    const args = ["check", "--ledger", join(cwd, "ledger"), ...periodOf(situation)];
-    return runCli(args, { cwd, env, program: this.#program });
+    const [start, end] = bounds(situation);
+    let said = "";
+    const hear = (text: string | Uint8Array): boolean => {
+      said += text.toString();
+      return true;
+    };
+    const heard = [
+      vi.spyOn(process.stdout, "write").mockImplementation(hear),
+      vi.spyOn(process.stderr, "write").mockImplementation(hear),
+    ];
+    for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
+    try {
+      const code = await check({ ledger: join(cwd, "ledger"), mode: "gap", start, end });
+      return { code, said };
+    } finally {
+      vi.unstubAllEnvs();
+      for (const each of heard) each.mockRestore();
+    }
   }
 
   async #prepare(
@@ -128,8 +149,14 @@ export class SituationRuns {
   }
 }
 
-function periodOf({ months: [first, after] = ["2025-01", "2025-02"] }: Situation): string[] {
-  return gap(first, after);
+function bounds({ months = ["2025-01", "2025-02"] }: Situation): [start: string, end: string] {
+  const [start, end] = months.map((month) => `${month}-01T00:00:00Z`);
+  return [start ?? "", end ?? ""];
+}
+
+function periodOf(situation: Situation): string[] {
+  const [start, end] = bounds(situation);
+  return ["--mode", "gap", "--start", start, "--end", end];
 }
 
 /** The records of all messages in a queue. */
