@@ -37,7 +37,7 @@ function seriesOf(situation: Situation): Series[] {
   const { cluster, held = (shown) => shown, replica } = situation;
   const shown = simulate(cluster);
   const id = idOf(situation);
-  return [...labelled(held(shown), id), ...(replica === undefined ? [] : labelled(replica(shown), replicaOf(id)))];
+  return [...labelled(held(shown), id), ...(replica === undefined ? [] : labelled(replica.held(shown), replicaOf(id)))];
 }
 
 /** One situation at a time, so that not all of them are in memory. */
@@ -118,7 +118,8 @@ export class SituationRuns {
     const id = idOf(situation);
     const cwd = join(this.#folder, id, command);
     await mkdir(cwd, { recursive: true });
-    const url = situation.replica === undefined ? this.#server.url : await this.#inTurn(id);
+    const { replica } = situation;
+    const url = replica === undefined ? this.#server.url : await this.#behindOneAddress(id, replica.asked);
     const settings = { NAMESPACE: BATCH, PROMETHEUS_LABELS: `cluster="${id}"`, ...situation.env, ...run.env };
     const env: Record<string, string> = {
       ...leastSettings(url, settings),
@@ -135,14 +136,15 @@ export class SituationRuns {
     return { cwd, env };
   }
 
-  /** One address before both replicas, which are asked in turn. */
-  async #inTurn(id: string): Promise<string> {
-    let asked = 0;
+  /** One address before both replicas. */
+  async #behindOneAddress(id: string, asked: RegExp | "in turn"): Promise<string> {
+    let questions = 0;
     const proxy = await startWatchProxy(this.#server.url, (form) => {
       const query = form.get("query");
       if (query === null) return;
-      asked += 1;
-      if (asked % 2 === 0) form.set("query", query.replaceAll(`cluster="${id}"`, `cluster="${replicaOf(id)}"`));
+      questions += 1;
+      const second = asked === "in turn" ? questions % 2 === 0 : asked.test(query);
+      if (second) form.set("query", query.replaceAll(`cluster="${id}"`, `cluster="${replicaOf(id)}"`));
     });
     this.#proxies.push(proxy);
     return proxy.url;
