@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { vi } from "vitest";
+import { check } from "../../bin/commands/check.ts";
 import { readMessage } from "../../lib/apel/from-fields.ts";
 import type { ApelRecord } from "../../lib/apel/records.ts";
 import { simulate } from "../simulator/index.ts";
@@ -8,7 +10,7 @@ import type { Series } from "../simulator/index.ts";
 import { BATCH } from "../simulator/situations/index.ts";
 import type { Published, Right, Run, Situation } from "../simulator/situations/index.ts";
 import type { PrometheusServer } from "./prometheus-server.ts";
-import { bundledCli, gap, leastSettings, runCli } from "./run-cli.ts";
+import { bundledCli, leastSettings, runCli } from "./run-cli.ts";
 import type { CliRun } from "./run-cli.ts";
 import { serveManySeries } from "./serve-series.ts";
 import { startWatchProxy } from "./watch-proxy.ts";
@@ -35,7 +37,7 @@ function seriesOf(situation: Situation): Series[] {
   const { cluster, held = (shown) => shown, replica } = situation;
   const shown = simulate(cluster);
   const id = idOf(situation);
-  return [...labelled(held(shown), id), ...(replica === undefined ? [] : labelled(replica(shown), replicaOf(id)))];
+  return [...labelled(held(shown), id), ...(replica === undefined ? [] : labelled(replica.held(shown), replicaOf(id)))];
 }
 
 /** One situation at a time, so that not all of them are in memory. */
@@ -82,11 +84,30 @@ export class SituationRuns {
     return outcomeOf(ended, await recordsBelow(queue));
   }
 
-  /** `gridmeter check` before the first run: what it says, and its exit code. */
-  async check(situation: Situation): Promise<CliRun> {
+  /**
+   * What `gridmeter check` says before the first run, and its exit code. In this process, which has all code at hand: a
+   * process of its own for each would take as long as everything else here.
+   */
+  async check(situation: Situation): Promise<{ readonly code: number; readonly said: string }> {
     const { cwd, env } = await this.#prepare(situation, "check", situation.runs[0]);
-    const args = ["check", "--ledger", join(cwd, "ledger"), ...periodOf(situation)];
-    return runCli(args, { cwd, env, program: this.#program });
+    const [start, end] = bounds(situation);
+    let said = "";
+    const hear = (text: string | Uint8Array): boolean => {
+      said += text.toString();
+      return true;
+    };
+    const heard = [
+      vi.spyOn(process.stdout, "write").mockImplementation(hear),
+      vi.spyOn(process.stderr, "write").mockImplementation(hear),
+    ];
+    for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
+    try {
+      const code = await check({ ledger: join(cwd, "ledger"), mode: "gap", start, end });
+      return { code, said };
+    } finally {
+      vi.unstubAllEnvs();
+      for (const each of heard) each.mockRestore();
+    }
   }
 
   async #prepare(
@@ -97,7 +118,8 @@ export class SituationRuns {
     const id = idOf(situation);
     const cwd = join(this.#folder, id, command);
     await mkdir(cwd, { recursive: true });
-    const url = situation.replica === undefined ? this.#server.url : await this.#inTurn(id);
+    const { replica } = situation;
+    const url = replica === undefined ? this.#server.url : await this.#behindOneAddress(id, replica.asked);
     const settings = { NAMESPACE: BATCH, PROMETHEUS_LABELS: `cluster="${id}"`, ...situation.env, ...run.env };
     const env: Record<string, string> = {
       ...leastSettings(url, settings),
@@ -114,22 +136,29 @@ export class SituationRuns {
     return { cwd, env };
   }
 
-  /** One address before both replicas, which are asked in turn. */
-  async #inTurn(id: string): Promise<string> {
-    let asked = 0;
+  /** One address before both replicas. */
+  async #behindOneAddress(id: string, asked: RegExp | "in turn"): Promise<string> {
+    let questions = 0;
     const proxy = await startWatchProxy(this.#server.url, (form) => {
       const query = form.get("query");
       if (query === null) return;
-      asked += 1;
-      if (asked % 2 === 0) form.set("query", query.replaceAll(`cluster="${id}"`, `cluster="${replicaOf(id)}"`));
+      questions += 1;
+      const second = asked === "in turn" ? questions % 2 === 0 : asked.test(query);
+      if (second) form.set("query", query.replaceAll(`cluster="${id}"`, `cluster="${replicaOf(id)}"`));
     });
     this.#proxies.push(proxy);
     return proxy.url;
   }
 }
 
-function periodOf({ months: [first, after] = ["2025-01", "2025-02"] }: Situation): string[] {
-  return gap(first, after);
+function bounds({ months = ["2025-01", "2025-02"] }: Situation): [start: string, end: string] {
+  const [start, end] = months.map((month) => `${month}-01T00:00:00Z`);
+  return [start ?? "", end ?? ""];
+}
+
+function periodOf(situation: Situation): string[] {
+  const [start, end] = bounds(situation);
+  return ["--mode", "gap", "--start", start, "--end", end];
 }
 
 /** The records of all messages in a queue. */

@@ -99,6 +99,17 @@ const selfSituations = (["down", "absent"] as const).flatMap((kind): Situation[]
   ];
 });
 
+/** Without a pod that runs on, shard 1 shows none of the tenant at the midnight at which it goes. */
+const idleAway: Situation = {
+  name: "one of two shards down for 12 days, idle when it goes, without metrics about themselves",
+  after: "rule: of the targets of one job that show this tenant's pods, one that is up 0 for 30 minutes",
+  cluster: batch(DAILY, {
+    stacks: [shard(0), shard(1, { outages: [{ from: AWAY[0], to: AWAY[1], kind: "down" }] })],
+  }),
+  whole: false,
+  runs: [{ right: refuses(["monitoring_not_seen"]) }, allowed(plain(seenWithout(...AWAY)))],
+};
+
 const copy = (more: Partial<Stack>): Stack => ({
   ...STACK,
   instances: [{ instance: "10.42.0.12:8080", from: 0 }],
@@ -173,6 +184,14 @@ const onNodes = (there: (day: number) => boolean): Job[] =>
     }),
   );
 
+const untilAway = (day: number): boolean => day !== 15 && day !== 16;
+/** A pod of the third node that runs before, meanwhile and after. */
+const longOnNode: Job = {
+  ...pod(at(14, 12), at(18, 12), { pod: "long", placements: [{ node: "node-3", from: at(14, 12) - 1 }] }),
+  created: at(14, 12) - 1,
+};
+const withLongOnNode = (jobs: number) => ({ jobs: jobs + 1, coreHours: jobs * 4 + 96 * 2 });
+
 const daemonSets: readonly Situation[] = [
   {
     name: "a kube-state-metrics on each node, one node goes for good",
@@ -187,13 +206,17 @@ const daemonSets: readonly Situation[] = [
   ...(["down", "absent"] as const).map((kind): Situation => ({
     name: `a kube-state-metrics on each node, one node ${kind} for two days`,
     after: "rule: targets whose pods are all on one node never make a day unseen",
-    cluster: daemons(
-      onNodes((day) => day !== 15 && day !== 16),
-      { outages: [{ from: at(15), to: at(17), kind }] },
-    ),
+    cluster: daemons([...onNodes(untilAway), longOnNode], { outages: [{ from: at(15), to: at(17), kind }] }),
+    whole: true,
+    runs: [{ right: publishes(withLongOnNode(62 + 29), { ...ONE_LINE, says: [/2025-01-15/] }) }],
+  })),
+  {
+    name: "a kube-state-metrics on each node, one node down for two days, idle when it goes",
+    after: "rule: targets whose pods are all on one node never make a day unseen",
+    cluster: daemons(onNodes(untilAway), { outages: [{ from: at(15), to: at(17), kind: "down" }] }),
     whole: true,
     runs: [{ right: publishes(plain(62 + 29), { ...ONE_LINE, says: [/2025-01-15/] }) }],
-  })),
+  },
 ];
 
-export const SHARDS: readonly Situation[] = [...selfSituations, ...copies, ...daemonSets];
+export const SHARDS: readonly Situation[] = [...selfSituations, idleAway, ...copies, ...daemonSets];

@@ -49,8 +49,11 @@ export type Situation = {
   readonly whole: boolean;
   /** what Prometheus holds, made of all that the cluster shows; absent: all of it */
   readonly held?: (shown: readonly Series[]) => readonly Series[];
-  /** a second Prometheus with other data behind the same address, asked in turn with the first */
-  readonly replica?: (shown: readonly Series[]) => readonly Series[];
+  /** a second Prometheus with other data behind the same address: it is asked what matches, or each second question */
+  readonly replica?: {
+    readonly held: (shown: readonly Series[]) => readonly Series[];
+    readonly asked: RegExp | "in turn";
+  };
   /** settings besides the usual ones */
   readonly env?: Readonly<Record<string, string>>;
   /** the tenants file; `@LOCALHOST@` is the address of Prometheus by another name, `@CLUSTER@` the label of the situation */
