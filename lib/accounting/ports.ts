@@ -74,8 +74,19 @@ export type Sighting = {
   readonly silent: readonly Window[];
 };
 
-/** Metrics of which a run asks whether anybody reports them at all; `kube-system`: any pod of that namespace. */
-export type Presence = "ends" | "starts" | "phases" | "requests" | "kube-system";
+/**
+ * What a run asks of whether anybody reports it at all: metrics; `phases`: rows of Succeeded or Failed, `both phases`: of either;
+ * `zero phases`: rows of value 0; `kube-system`: any pod of that namespace; `own pods`: any pod of the tenant's namespace.
+ */
+export type Presence =
+  | "ends"
+  | "starts"
+  | "phases"
+  | "both phases"
+  | "zero phases"
+  | "requests"
+  | "kube-system"
+  | "own pods";
 
 /**
  * The monitoring of one tenant's cluster. Implemented over Prometheus, and in memory for tests.
@@ -91,8 +102,7 @@ export interface Monitoring {
   /** When kube-state-metrics was seen inside the window, of which both ends are multiples of CELL. */
   seen(window: Window): Promise<Sighting>;
   /**
-   * The starts of the UTC days of the window on which the metric had any series in any visible namespace. `phases` are the
-   * rows of Succeeded and Failed. `window` begins and ends at midnight.
+   * The starts of the UTC days of the window on which there was any such series in any visible namespace. `window` begins and ends at midnight.
    */
   presence(of: Presence, window: Window): Promise<ReadonlySet<number>>;
   /** At most `most` uids of pods seen in the window, spread over it. */

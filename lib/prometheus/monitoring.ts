@@ -6,7 +6,7 @@ import type { Client } from "./connection.ts";
 import { findSeen } from "./evidence.ts";
 import { QueryTooLong } from "./failures.ts";
 import { inParts } from "./in-parts.ts";
-import { labelValue, renamedPrefix, spellings } from "./labels.ts";
+import { labelValue, spellings } from "./labels.ts";
 import type { Spelling } from "./labels.ts";
 import { findNamespaces } from "./namespaces.ts";
 import { copyQueries, dailyQuery, factQuery, presenceQueries, sampleQuery, splitLabelQuery } from "./queries.ts";
@@ -176,9 +176,7 @@ async function findPresence(
 }
 
 function presenceQueriesBy(of: Presence, selection: Selection): readonly ((uids: readonly string[]) => string)[] {
-  const prefix = renamedPrefix(selection);
-  const queries = (uids: readonly string[]): readonly string[] =>
-    presenceQueries(of, narrowedTo(selection, uids).matchers, prefix);
+  const queries = (uids: readonly string[]): readonly string[] => presenceQueries(of, narrowedTo(selection, uids));
   return queries([]).map((_, index) => (uids) => queries(uids)[index] ?? "");
 }
 
