@@ -112,6 +112,11 @@ export interface Monitoring {
    * of other labels under which the tenant's own namespace is found.
    */
   namespaces(window: Window): Promise<{ readonly names: readonly string[]; readonly prefixes: readonly string[] }>;
+  /**
+   * Another prefix under which the labels of the pods stand that carry the tenant's namespace in the window: that is then the namespace of
+   * kube-state-metrics itself, and they are pods of any namespace.
+   */
+  readonly strayPrefix?: (window: Window) => Promise<string | undefined>;
   /** Seconds on a clock that only goes forward, to judge what asking costs; absent where that does not matter. */
   readonly clock?: () => number;
   /** Whether any pod of the namespace carried the VO label in the window. */

@@ -8,7 +8,7 @@ import { QueryTooLong } from "./failures.ts";
 import { inParts } from "./in-parts.ts";
 import { labelValue, spellings } from "./labels.ts";
 import type { Spelling } from "./labels.ts";
-import { findNamespaces } from "./namespaces.ts";
+import { findNamespaces, findStrayPrefix } from "./namespaces.ts";
 import { copyQueries, dailyQuery, factQuery, presenceQueries, sampleQuery, splitLabelQuery } from "./queries.ts";
 import { checkedUid, rowReader } from "./rows.ts";
 import type { RowReader } from "./rows.ts";
@@ -41,6 +41,7 @@ export function createMonitoring(
     presence: (of, window) => findPresence(client, selection, of, window),
     sample: (window, most) => findSample(client, selection, window, most),
     namespaces: (window) => findNamespaces(client, selection, window),
+    strayPrefix: (window) => findStrayPrefix(client, selection, window),
     voLabelSeen: async (window) => selection.voLabel !== undefined && findVoLabel(client, selection, window),
     voLabelSplit: async (window) => {
       if (selection.voLabel === undefined) return 0;
