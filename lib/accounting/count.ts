@@ -15,7 +15,7 @@ import type { Period } from "./periods.ts";
 import type { Monitoring, Sighting, Window } from "./ports.ts";
 import { isIndividual } from "./records.ts";
 import type { Held, Scratch } from "./scratch.ts";
-import { checkNamespace, checkVoLabel, voLabelWarning } from "./sanity.ts";
+import { checkNamespace, checkOwnLabels, checkVoLabel, voLabelWarning } from "./sanity.ts";
 import type { Tenant } from "./tenant.ts";
 import { Tiling } from "./tiling.ts";
 import { addMonths, endOfDay, startOf } from "./time.ts";
@@ -212,6 +212,8 @@ async function countPieces(
       const seconds = started === undefined ? undefined : (monitoring.clock?.() ?? started) - started;
       pace = paceAfter(pace, { days: piece.length, seconds, pods: counted.finished }, mostPods);
       if (counted.isEmpty) await checks.namespaceKnown();
+      const lastEnd = lastEndOf(counted);
+      if (lastEnd !== undefined) await checks.labelsOwn(lastEnd);
       if (isWithoutVo(counted)) await checks.voLabelKnown();
       if (counted.days.some(hasJobsWithoutVo)) warning = await checks.voLabelSplit();
       const corrected = openPods.seenAgain(counted, months);
@@ -232,6 +234,12 @@ async function countPieces(
 const hasJobsWithoutVo = ({ usage }: { readonly usage: DayUsage }): boolean =>
   usage.groups.some((group) => group.vo === null);
 
+/** The last end of a job, if there is one. */
+function lastEndOf({ days }: CountedPiece): number | undefined {
+  const ends = days.flatMap(({ usage }) => usage.groups.map((group) => group.lastEnd));
+  return ends.length === 0 ? undefined : Math.max(...ends);
+}
+
 /** Checks of the settings that are made at most once, where an answer gives reason to. */
 function checksOf(
   tenant: Tenant,
@@ -240,6 +248,7 @@ function checksOf(
   monitoring: Monitoring,
 ): {
   readonly namespaceKnown: () => Promise<void>;
+  readonly labelsOwn: (lastEnd: number) => Promise<void>;
   readonly voLabelKnown: () => Promise<void>;
   readonly voLabelSplit: () => Promise<string | undefined>;
 } {
@@ -251,6 +260,7 @@ function checksOf(
   const all = window === undefined || first === undefined ? undefined : { from: first.plan.period.from, to: window.to };
   return {
     namespaceKnown: checkNamespace(tenant, monitoring, all, hasJobs),
+    labelsOwn: checkOwnLabels(tenant, monitoring),
     voLabelKnown: checkVoLabel(tenant, monitoring, all, hasVo),
     voLabelSplit: voLabelWarning(tenant, monitoring, window),
   };

@@ -19,7 +19,7 @@ const METRICS: Readonly<Record<MissingFact, { readonly metric: string; readonly 
   },
   starts: { metric: "kube_pod_start_time", dropped: "lists of metrics to keep or to drop often forget it" },
   phases: {
-    metric: 'kube_pod_status_phase{phase=~"Succeeded|Failed"}',
+    metric: "kube_pod_status_phase of Succeeded, of Failed or of both",
     dropped: "some charts keep only the phases of running pods",
   },
   requests: {

@@ -28,7 +28,10 @@ export async function checkOverlap(
   }
 }
 
-/** Whether two selections of one server ask for different values of one label. */
+/** Labels of scrapes and of Prometheus itself: the same pod has series with several values of them. */
+const OF_COPIES = /^(?:job|instance|node|endpoint|service|pod|container|prometheus|.*replica.*|app.*)$/;
+
+/** Whether two selections of one server ask for different values of a label that tells jobs apart. */
 function areApart(tenant: Tenant, other: Tenant): boolean {
   if (tenant.server !== other.server) return false;
   const values = equalities(tenant);
@@ -39,7 +42,7 @@ function equalities({ selection }: Tenant): ReadonlyMap<string, string> {
   return new Map(
     selection.matchers.flatMap((matcher): [string, string][] => {
       const { label, value } = EQUALITY.exec(matcher)?.groups ?? {};
-      return label === undefined || value === undefined ? [] : [[label, value]];
+      return label === undefined || value === undefined || OF_COPIES.test(label) ? [] : [[label, value]];
     }),
   );
 }

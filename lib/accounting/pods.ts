@@ -32,12 +32,16 @@ export type FinishedPod = {
 };
 
 /**
- * A pod of which kube-state-metrics must have reported more than was answered: one that succeeded without an end, or one without any
- * row of its phase. The fact is missing somewhere from `first` to `last`, epoch seconds: at its end, or as long as it was seen.
+ * A pod of which kube-state-metrics must have reported more than was answered. The fact is missing somewhere from `first` to `last`,
+ * epoch seconds: at its end, or as long as it was seen.
+ * - `end`: it succeeded without an end
+ * - `phase`: there is no row of its phase
+ * - `one phase`: it has a zero row of Succeeded and none of Failed, or the other way round
+ * - `outcome`: it is gone without an end, and no row of Succeeded or Failed was ever there; it may just have been deleted
  */
 export type LackingPod = {
   readonly uid: string;
-  readonly lacks: "end" | "phase";
+  readonly lacks: "end" | "phase" | "one phase" | "outcome";
   readonly first: number;
   readonly last: number;
 };
@@ -164,7 +168,7 @@ async function askPhases(monitoring: Monitoring, asked: Window, known: Columns, 
   if (open.length > 0) await askColumn(monitoring, "failed", asked, uids, tiling, failed, all ? undefined : open);
   const silent = listOf(
     known,
-    (place) => succeeded.get(place) === undefined && failed.get(place) === undefined && isKnown(place),
+    (place) => lackingRows(known, place) !== undefined && !isFinished(known, place) && isKnown(place),
   );
   if (silent.length > 0) await askColumn(monitoring, "runningUntil", asked, uids, tiling, runningUntil, named(silent));
 
@@ -199,13 +203,15 @@ async function judgedPods(
     }
     // Pods that were never started are no jobs; only their requests may be known.
     if (end === undefined && starts.get(place) === undefined) continue;
-    const hasNoPhase = lacksPhase(known, place, end, latest);
     if (end !== undefined) {
       open.set(uid, { day: dayOf(end), reason: "not_finished", succeeded: false });
-      if (hasNoPhase) lacking.push({ uid, lacks: "phase", first: end, last: end });
-    } else if (hasNoPhase || isAlive?.(uid) === false) {
-      undated.push({ uid, place, ...(hasNoPhase ? { lacks: "phase" } : {}) });
+      const lacks = lackingAtEnd(known, place, end, latest);
+      if (lacks !== undefined) lacking.push({ uid, lacks, first: end, last: end });
+      continue;
     }
+    const lacks = lackingWithoutEnd(known, place);
+    if (lacks === "phase") undated.push({ uid, place, lacks });
+    else if (isAlive?.(uid) === false) undated.push({ uid, place, ...(lacks === undefined ? {} : { lacks }) });
   }
   await dateOpenPods();
   return {
@@ -234,21 +240,30 @@ async function judgedPods(
     for (const { uid, place, lacks } of undated) {
       const last = isAlive?.(uid) === true ? latest : (days.get(place) ?? starts.get(place) ?? latest);
       open.set(uid, { day: dayOf(last), reason: "no_end", succeeded: isSet(succeeded, place) });
-      if (lacks !== undefined) lacking.push({ uid, lacks, first: starts.get(place) ?? last, last });
+      if (lacks === undefined) continue;
+      const first = lacks === "outcome" || lacks === "one phase" ? last : (starts.get(place) ?? last);
+      lacking.push({ uid, lacks, first, last });
     }
   }
 }
 
-/**
- * Whether kube-state-metrics must have reported a phase that was not answered: of a pod that has neither a row of Succeeded or Failed nor
- * was in another phase after its end. An end of the last minutes may have been scraped before its phase.
- */
-function lacksPhase(known: Columns, place: number, end: number | undefined, latest: number): boolean {
-  const { succeeded, failed, runningUntil } = known;
-  if (succeeded.get(place) !== undefined || failed.get(place) !== undefined) return false;
-  const until = runningUntil.get(place);
-  if (end === undefined) return until === undefined;
-  return end <= latest - GONE_AFTER && (until === undefined || until <= end + RUNS_ON_AFTER);
+/** Which rows of Succeeded and Failed a pod lacks that has finished in neither. Zero rows are kept of both or of none. */
+function lackingRows({ succeeded, failed }: Columns, place: number): "phase" | "one phase" | undefined {
+  const rows = [succeeded.get(place), failed.get(place)].filter((row) => row !== undefined);
+  return rows.length === 2 ? undefined : rows.length === 1 ? "one phase" : "phase";
+}
+
+/** The rows that a pod lacks that ended and runs on in no other phase. An end of the last minutes may have been scraped before its phase. */
+function lackingAtEnd(known: Columns, place: number, end: number, latest: number): LackingPod["lacks"] | undefined {
+  const until = known.runningUntil.get(place);
+  if (end > latest - GONE_AFTER || (until !== undefined && until > end + RUNS_ON_AFTER)) return undefined;
+  return lackingRows(known, place);
+}
+
+/** The rows that a pod without an end lacks. If it was ever in another phase, it matters only once it is gone. */
+function lackingWithoutEnd(known: Columns, place: number): LackingPod["lacks"] | undefined {
+  const lacks = lackingRows(known, place);
+  return lacks === "phase" && known.runningUntil.get(place) !== undefined ? "outcome" : lacks;
 }
 
 function* finishedPods(known: Columns): Generator<FinishedPod> {

@@ -76,8 +76,19 @@ export type Sighting = {
   readonly silent: readonly Window[];
 };
 
-/** Metrics of which a run asks whether anybody reports them at all; `kube-system`: any pod of that namespace. */
-export type Presence = "ends" | "starts" | "phases" | "requests" | "kube-system";
+/**
+ * What a run asks of whether anybody reports it at all: metrics; `phases`: rows of Succeeded or Failed, `both phases`: of either;
+ * `zero phases`: rows of value 0; `kube-system`: any pod of that namespace; `own pods`: any pod of the tenant's namespace.
+ */
+export type Presence =
+  | "ends"
+  | "starts"
+  | "phases"
+  | "both phases"
+  | "zero phases"
+  | "requests"
+  | "kube-system"
+  | "own pods";
 
 /**
  * The monitoring of one tenant's cluster. Implemented over Prometheus, and in memory for tests.
@@ -93,8 +104,7 @@ export interface Monitoring {
   /** When kube-state-metrics was seen inside the window, of which both ends are multiples of CELL. */
   seen(window: Window): Promise<Sighting>;
   /**
-   * The starts of the UTC days of the window on which the metric had any series in any visible namespace. `phases` are the
-   * rows of Succeeded and Failed. `window` begins and ends at midnight.
+   * The starts of the UTC days of the window on which there was any such series in any visible namespace. `window` begins and ends at midnight.
    */
   presence(of: Presence, window: Window): Promise<ReadonlySet<number>>;
   /** At most `most` uids of pods seen in the window, spread over it. */
@@ -104,6 +114,11 @@ export interface Monitoring {
    * of other labels under which the tenant's own namespace is found.
    */
   namespaces(window: Window): Promise<{ readonly names: readonly string[]; readonly prefixes: readonly string[] }>;
+  /**
+   * Another prefix under which the labels of the pods stand that carry the tenant's namespace in the window: that is then the namespace of
+   * kube-state-metrics itself, and they are pods of any namespace.
+   */
+  readonly strayPrefix?: (window: Window) => Promise<string | undefined>;
   /** Seconds on a clock that only goes forward, to judge what asking costs; absent where that does not matter. */
   readonly clock?: () => number;
   /** Whether any pod of the namespace carried the VO label in the window. */

@@ -1,4 +1,5 @@
 import { GridmeterError } from "../errors.ts";
+import { CELL } from "./ports.ts";
 import type { Monitoring, Window } from "./ports.ts";
 import type { Tenant } from "./tenant.ts";
 
@@ -32,19 +33,40 @@ export function checkNamespace(
     const { names, prefixes } = await monitoring.namespaces(window);
     if (names.includes(namespace)) return;
     const [prefix] = prefixes;
-    if (prefix !== undefined) {
-      throw new GridmeterError(
-        "labels_exported",
-        `${tenant.name}: namespace "${namespace}" is found under the label ${prefix}namespace, where no query looks for it. ` +
-          `Nothing was published. Set honor_labels: true where kube-state-metrics is scraped, or PROMETHEUS_LABEL_PREFIX=${prefix} here.`,
-      );
-    }
+    if (prefix !== undefined)
+      throw exported(`${tenant.name}: namespace "${namespace}" is found under the label ${prefix}namespace`, prefix);
     throw new GridmeterError(
       "namespace_unknown",
       `${tenant.name}: Prometheus knows no namespace "${namespace}" in this period. Nothing was published. ` +
         `Correct NAMESPACE (or PROMETHEUS_LABELS); known are: ${names.length === 0 ? "none" : list(names)}.`,
     );
   });
+}
+
+function exported(found: string, prefix: string): GridmeterError {
+  return new GridmeterError(
+    "labels_exported",
+    `${found}, where no query looks for it. ` +
+      `Nothing was published. Set honor_labels: true where kube-state-metrics is scraped, or PROMETHEUS_LABEL_PREFIX=${prefix} here.`,
+  );
+}
+
+/**
+ * Pods were counted by their namespace: asks, at most once, whether it is their own, and not that of kube-state-metrics.
+ * @throws labels_exported
+ */
+export function checkOwnLabels(tenant: Tenant, monitoring: Monitoring): (lastEnd: number) => Promise<void> {
+  let running: Promise<void> | undefined;
+  const look = async (lastEnd: number): Promise<void> => {
+    const prefix = await monitoring.strayPrefix?.({ from: lastEnd - 2 * CELL, to: lastEnd });
+    if (prefix === undefined) return;
+    const { namespace } = tenant.selection;
+    throw exported(
+      `${tenant.name}: "${namespace}" is the namespace of kube-state-metrics, and that of a pod stands under the label ${prefix}namespace`,
+      prefix,
+    );
+  };
+  return (lastEnd) => (running ??= look(lastEnd));
 }
 
 /**

@@ -8,7 +8,7 @@ const MIXED = { pods: 3, share: 0.02 };
 const UNVOUCHED_DAYS = 7;
 
 /** Facts without which no pod is a job; each has one metric. */
-export type MissingFact = Exclude<Presence, "kube-system">;
+export type MissingFact = Extract<Presence, "ends" | "starts" | "phases" | "requests">;
 
 /** Why the monitoring does not vouch for a day. */
 export type DayFault =
@@ -17,7 +17,7 @@ export type DayFault =
   /** some pods lack what others have */
   | {
       readonly kind: "answers_disagree";
-      readonly lacks: LackingPod["lacks"];
+      readonly lacks: Exclude<LackingPod["lacks"], "outcome">;
       readonly pods: number;
       readonly of: number;
       readonly example: string;
@@ -59,24 +59,19 @@ export async function vouch(
   const blame = (fact: MissingFact, day: string): void => {
     if (!faults.has(day)) faults.set(day, { kind: "metric_missing", fact });
   };
-  for (const { fact, lacks } of [
-    { fact: "ends", lacks: "end" },
-    { fact: "phases", lacks: "phase" },
-  ] as const) {
-    for (const day of await missingOf(
-      fact,
-      lacking.filter((pod) => pod.lacks === lacks),
-      days,
-      present,
-    ))
-      blame(fact, day);
-  }
-  const starts = await missingWhere(
-    days,
-    tallies,
-    "withStart",
-    async (day) => !(await present("starts")).has(startOf(day)),
-  );
+  const lackingThe = (lacks: LackingPod["lacks"]): readonly LackingPod[] =>
+    lacking.filter((pod) => pod.lacks === lacks);
+  for (const day of await missingOf("ends", lackingThe("end"), days, present)) blame("ends", day);
+  for (const day of await missingOf("phases", lackingThe("phase"), days, present)) blame("phases", day);
+  for (const day of await missingOf("both phases", lackingThe("one phase"), days, present)) blame("phases", day);
+  // Where no zero rows are kept, a pod that was deleted while it ran looks the same.
+  for (const day of await missingOf("phases", lackingThe("outcome"), days, present))
+    if ((await present("zero phases")).has(startOf(day))) blame("phases", day);
+  const starts = await missingWhere(days, tallies, "withStart", async (day, finished) => {
+    // Without ends and phases nothing else shows that the tenant has pods.
+    if (finished === 0 && !(await present("own pods")).has(startOf(day))) return false;
+    return !(await present("starts")).has(startOf(day));
+  });
   starts.forEach((day) => blame("starts", day));
   const requests = options.withoutDefaultCores
     ? await missingRequests(monitoring, days, tallies, present, options.until)
@@ -116,7 +111,7 @@ function tally(days: readonly string[], finished: Iterable<FinishedPod>): Readon
 
 /** Days without any series of a metric, on which a pod was there that must have one. */
 async function missingOf(
-  fact: "ends" | "phases",
+  fact: "ends" | "phases" | "both phases",
   lacking: readonly LackingPod[],
   days: readonly string[],
   present: PresentOn,
@@ -129,17 +124,17 @@ async function missingOf(
   });
 }
 
-/** Days of which no finished pod has the fact and the metric is missing, and days beside them of which some pods lack it. */
+/** Days of which no finished pod has the fact (there may be none) and the metric is missing, and days beside them of which some pods lack it. */
 async function missingWhere(
   days: readonly string[],
   tallies: ReadonlyMap<string, Tally>,
   having: "withStart" | "withRequest",
-  isMissing: (day: string) => Promise<boolean>,
+  isMissing: (day: string, finished: number) => Promise<boolean>,
 ): Promise<ReadonlySet<string>> {
   const counts = (day: string): Tally => tallies.get(day) ?? { finished: 0, withStart: 0, withRequest: 0 };
   const missing = new Set<string>();
   for (const day of days)
-    if (counts(day).finished > 0 && counts(day)[having] === 0 && (await isMissing(day))) missing.add(day);
+    if (counts(day)[having] === 0 && (await isMissing(day, counts(day).finished))) missing.add(day);
   const beside = days.filter(
     (day) => counts(day)[having] < counts(day).finished && neighbours(day).some((other) => missing.has(other)),
   );
@@ -157,7 +152,8 @@ async function missingRequests(
   until: number,
 ): Promise<{ readonly missing: ReadonlySet<string>; readonly unproven: ReadonlySet<string> }> {
   const unproven = new Set<string>();
-  const missing = await missingWhere(days, tallies, "withRequest", async (day) => {
+  const missing = await missingWhere(days, tallies, "withRequest", async (day, finished) => {
+    if (finished === 0) return false;
     const start = startOf(day);
     if ((await present("requests")).has(start)) return false;
     if ((await present("kube-system")).has(start)) return true;
@@ -187,19 +183,24 @@ function mixed(
   const disagreeing = new Map<string, DayFault>();
   const few = new Map<string, number>();
   for (const [day, pods] of byDay) {
-    const [example] = pods;
-    if (example === undefined || !days.includes(day) || missing.has(day)) continue;
+    if (!days.includes(day) || missing.has(day)) continue;
     const beside = neighbours(day)
       .map((other) => missing.get(other))
       .find((fault) => fault?.kind === "metric_missing");
-    const of = pods.length + (tallies.get(day)?.finished ?? 0);
-    if (beside !== undefined) disagreeing.set(day, beside);
-    else if (pods.length < MIXED.pods || pods.length < of * MIXED.share) few.set(day, pods.length);
+    if (beside !== undefined) {
+      disagreeing.set(day, beside);
+      continue;
+    }
+    const sure = pods.flatMap(({ uid, lacks }) => (lacks === "outcome" ? [] : [{ uid, lacks }]));
+    const [example] = sure;
+    if (example === undefined) continue;
+    const of = sure.length + (tallies.get(day)?.finished ?? 0);
+    if (sure.length < MIXED.pods || sure.length < of * MIXED.share) few.set(day, sure.length);
     else
       disagreeing.set(day, {
         kind: "answers_disagree",
         lacks: example.lacks,
-        pods: pods.length,
+        pods: sure.length,
         of,
         example: example.uid,
       });

@@ -7,7 +7,7 @@ import type { Series } from "./answer.ts";
 import type { Client } from "./connection.ts";
 import { type Evidence, evidenceLabels, evidenceOf, evidenceQuery, findSeen, narrowed } from "./evidence.ts";
 import { inParts } from "./in-parts.ts";
-import { upSelector } from "./targets.ts";
+import { upSelectors } from "./targets.ts";
 
 /** One answer of `gridmeter check`; `remedy` says what to do where it is not ok. */
 export type Finding = {
@@ -114,7 +114,9 @@ export async function oldestDay(client: Client, selection: Selection, now: numbe
   };
   // Where pods run by day only, and no other is listed, `up` is what shows how old the data is.
   const up: readonly Evidence[] =
-    selection.monitoringSelector === undefined ? [{ selector: upSelector(selection), kind: "value" }] : [];
+    selection.monitoringSelector === undefined
+      ? upSelectors(selection).map((up): Evidence => ({ selector: up, kind: "value" }))
+      : [];
   const times = (await Promise.all([...evidenceOf(selection), ...up].map(timesOf))).flat();
   if (times.length === 0) return undefined;
   return Math.floor((Math.min(...times) - 1) / DAY) * DAY;

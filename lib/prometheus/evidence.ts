@@ -3,7 +3,7 @@ import type { Selection } from "../accounting/tenant.ts";
 import { cellsOf, runsOf } from "./cells.ts";
 import type { Client } from "./connection.ts";
 import { inParts } from "./in-parts.ts";
-import { renamedPrefix } from "./labels.ts";
+import { ownPods } from "./labels.ts";
 import { selector } from "./promql.ts";
 import { findShardGaps } from "./shards.ts";
 import { STEADY_EDGE, hasSteadyPod } from "./steady-pods.ts";
@@ -27,8 +27,6 @@ export type Evidence = {
 const POINTS = { value: 8640, presence: 288 };
 /** Cells without an answer less than this apart are asked for together. */
 const TOGETHER = 288 * CELL;
-/** How kube-state-metrics' own pod is named: two patterns that Prometheus looks up without trying each as a regular expression. */
-const OWN_NAMES = [".*kube-state-metrics.*", "ksm-.*"];
 /** Shorter stretches without a sign are no gap (accounting-rules: Gaps), so that nothing more is asked about them. */
 const GAP = 1800;
 
@@ -39,14 +37,8 @@ const GAP = 1800;
 export function evidenceOf(selection: Selection): readonly Evidence[] {
   const { matchers, monitoringSelector } = selection;
   if (monitoringSelector !== undefined) return [{ selector: monitoringSelector, kind: "value" }];
-  const renamed = `${renamedPrefix(selection)}pod`;
-  const own = OWN_NAMES.flatMap((name) => [
-    // Without honor_labels every series has the name of kube-state-metrics' pod in its plain label.
-    [`pod=~"${name}"`, `${renamed}=""`],
-    [`${renamed}=~"${name}"`],
-  ]);
   return [
-    ...own.map((names): Evidence => ({
+    ...ownPods(selection).map((names): Evidence => ({
       selector: selector("kube_pod_info", [...names, ...matchers]),
       kind: "value",
     })),

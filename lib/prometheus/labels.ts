@@ -50,6 +50,19 @@ export function labelValue(
   return "";
 }
 
+/** How kube-state-metrics' own pod is named: two patterns that Prometheus looks up without trying each as a regular expression. */
+const OWN_NAMES = [".*kube-state-metrics.*", "ksm-.*"];
+
+/** Matchers of kube-state-metrics' own pod, under either name and in either spelling. */
+export function ownPods(selection: Selection): readonly (readonly string[])[] {
+  const renamed = `${renamedPrefix(selection)}pod`;
+  return OWN_NAMES.flatMap((name) => [
+    // Without honor_labels every series has the name of kube-state-metrics' pod in its plain label.
+    [`pod=~"${name}"`, `${renamed}=""`],
+    [`${renamed}=~"${name}"`],
+  ]);
+}
+
 /** Selectors of a kube_* metric of the tenant's pods; two disjoint ones where the uid asked for has two places. */
 export function podSelectors(
   metric: string,

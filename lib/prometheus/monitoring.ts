@@ -6,9 +6,9 @@ import type { Client } from "./connection.ts";
 import { findSeen } from "./evidence.ts";
 import { QueryTooLong } from "./failures.ts";
 import { inParts } from "./in-parts.ts";
-import { labelValue, renamedPrefix, spellings } from "./labels.ts";
+import { labelValue, spellings } from "./labels.ts";
 import type { Spelling } from "./labels.ts";
-import { findNamespaces } from "./namespaces.ts";
+import { findNamespaces, findStrayPrefix } from "./namespaces.ts";
 import { copyQueries, dailyQuery, factQuery, presenceQueries, sampleQuery, splitLabelQuery } from "./queries.ts";
 import { checkedUid, rowReader } from "./rows.ts";
 import type { RowReader } from "./rows.ts";
@@ -41,6 +41,7 @@ export function createMonitoring(
     presence: (of, window) => findPresence(client, selection, of, window),
     sample: (window, most) => findSample(client, selection, window, most),
     namespaces: (window) => findNamespaces(client, selection, window),
+    strayPrefix: (window) => findStrayPrefix(client, selection, window),
     voLabelSeen: async (window) => selection.voLabel !== undefined && findVoLabel(client, selection, window),
     voLabelSplit: async (window) => {
       if (selection.voLabel === undefined) return 0;
@@ -176,9 +177,7 @@ async function findPresence(
 }
 
 function presenceQueriesBy(of: Presence, selection: Selection): readonly ((uids: readonly string[]) => string)[] {
-  const prefix = renamedPrefix(selection);
-  const queries = (uids: readonly string[]): readonly string[] =>
-    presenceQueries(of, narrowedTo(selection, uids).matchers, prefix);
+  const queries = (uids: readonly string[]): readonly string[] => presenceQueries(of, narrowedTo(selection, uids));
   return queries([]).map((_, index) => (uids) => queries(uids)[index] ?? "");
 }
 

@@ -10,8 +10,9 @@ import { narrowedTo, uidLabels } from "./uid-parts.ts";
 /** Points at which the pods of all namespaces are looked at: each costs a sample a pod, the whole window thousands. */
 const GLANCES = 24;
 const GLANCE_SECONDS = 300;
-/** Series at which the names of labels are looked at. */
+/** Series at which the names of labels are looked at, and those at which their values are: copies among them say nothing. */
 const LOOKED_AT = 3;
+const COMPARED = 20;
 
 /** The query for namespaces over the whole window, cheap: one series a namespace, and the pods of the tenant's own only. */
 export function namespacesQuery(selection: Selection, window: Window): string {
@@ -77,6 +78,28 @@ async function findPrefixes(client: Client, selection: Selection, window: Window
     if (held.length > 0) prefixes.push(label.slice(0, -plain.length));
   }
   return prefixes;
+}
+
+/** Some pods that carry the tenant's namespace in the plain label. */
+export function strayQuery(selection: Selection, window: Window): string {
+  const { plain, renamed } = labels(selection);
+  const own = [`${plain}=${quote(selection.namespace)}`, `${renamed}=""`, ...selection.matchers];
+  return `topk(${COMPARED}, last_over_time(${selector("kube_pod_start_time", own)}[${window.to - window.from}s]))`;
+}
+
+/** See `Monitoring.strayPrefix`: several pods that all have one name in the plain label have their own under another. */
+export async function findStrayPrefix(
+  client: Client,
+  selection: Selection,
+  window: Window,
+): Promise<string | undefined> {
+  const pods = (await client.instant(strayQuery(selection, window), window.to)).map((sample) => sample.labels);
+  const valuesOf = (label: string): ReadonlySet<string> => new Set(pods.map((each) => each[label] ?? ""));
+  if (valuesOf("pod").size !== 1 || pods.length < 2) return undefined;
+  const prefixes = Object.keys(pods[0] ?? {})
+    .filter((name) => name.endsWith("pod") && name !== "pod")
+    .map((name) => name.slice(0, -"pod".length));
+  return prefixes.find((prefix) => valuesOf(`${prefix}pod`).size > 1 && !valuesOf(`${prefix}namespace`).has(""));
 }
 
 function labels(selection: Selection): { plain: string; renamed: string } {

@@ -3,8 +3,8 @@ import { isIndividual } from "../accounting/records.ts";
 import type { Tenant } from "../accounting/tenant.ts";
 import { evidenceOf, evidenceQuery } from "./evidence.ts";
 import { spellings } from "./labels.ts";
-import { glanceQuery, namespacesQuery } from "./namespaces.ts";
-import { factQuery, splitLabelQuery, voLabelQuery } from "./queries.ts";
+import { glanceQuery, namespacesQuery, strayQuery } from "./namespaces.ts";
+import { factQuery, presenceQueries, splitLabelQuery, voLabelQuery } from "./queries.ts";
 import type { InstantFact } from "./queries.ts";
 import { totalShardsQuery } from "./shards.ts";
 import { targetsQuery } from "./targets.ts";
@@ -39,6 +39,9 @@ export function queriesFor(tenant: Asking, window: Window): readonly PlannedQuer
     ...factsOf(tenant).flatMap(({ fact, only }) =>
       spellings(selection).map((spelling) => planned(fact, only, factQuery(fact, selection, spelling, window))),
     ),
+    planned("own labels", "if there are jobs", strayQuery(selection, window)),
+    ...presenceQueries("own pods", selection).map((query) => planned("pods of a day", NONE_FINISHED, query)),
+    ...presenceQueries("starts", selection).map((query) => planned("starts", PODS_UNFINISHED, query)),
     planned("namespaces", NO_POD, namespacesQuery(selection, window)),
     planned("namespaces", NO_POD, glanceQuery(selection)),
     ...(label === undefined
@@ -51,6 +54,8 @@ export function queriesFor(tenant: Asking, window: Window): readonly PlannedQuer
 }
 
 const NO_POD = "if no pod of the namespace is found";
+const NONE_FINISHED = "if none finished";
+const PODS_UNFINISHED = "if there are pods on a day on which none finished, and the one before has no series";
 const ANY_FINISHED = "if a pod has finished";
 const lacks = (resource: string): string => `if a finished pod has no ${resource} request that names a node`;
 

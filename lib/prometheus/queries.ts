@@ -1,7 +1,7 @@
 import type { Fact, Only, Presence, Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
 import { GridmeterError } from "../errors.ts";
-import { containerSelectors, labelsOf, podSelectors, renamedPrefix, spellings, uidPattern } from "./labels.ts";
+import { containerSelectors, labelsOf, ownPods, podSelectors, renamedPrefix, spellings, uidPattern } from "./labels.ts";
 import type { Spelling } from "./labels.ts";
 import { overTime, selector } from "./promql.ts";
 
@@ -143,7 +143,9 @@ export function dailyQuery(selection: Selection, spelling: Spelling, only: Only 
 }
 
 /** Whether anybody reported the metric on a day, in any visible namespace: a range query with a point at the end of each day. */
-export function presenceQueries(of: Presence, matchers: readonly string[], prefix: string): readonly string[] {
+export function presenceQueries(of: Presence, selection: Selection): readonly string[] {
+  const { matchers } = selection;
+  const prefix = renamedPrefix(selection);
   const daily = (metric: string, more: readonly string[]): string =>
     `group(${overTime("last_over_time", [selector(metric, [...more, ...matchers])], DAY)})`;
   const inKubeSystem = [[`namespace="kube-system"`, `${prefix}namespace=""`], [`${prefix}namespace="kube-system"`]];
@@ -151,7 +153,8 @@ export function presenceQueries(of: Presence, matchers: readonly string[], prefi
     case "ends":
       return [daily("kube_pod_completion_time", [])];
     case "starts":
-      return [daily("kube_pod_start_time", [])];
+      // kube-state-metrics' own pod is one series, so that the others are rarely asked for.
+      return [...ownPods(selection).map((own) => daily("kube_pod_start_time", own)), daily("kube_pod_start_time", [])];
     case "phases":
       return [daily("kube_pod_status_phase", [`phase=~"Succeeded|Failed"`])];
     case "requests": {
@@ -160,6 +163,21 @@ export function presenceQueries(of: Presence, matchers: readonly string[], prefi
       // Pods of kube-system are few and request CPU, so that the others are rarely asked for.
       return [...inKubeSystem.map(requests), requests([])];
     }
+    case "both phases": {
+      const [succeeded, failed] = ["Succeeded", "Failed"].map((phase) =>
+        daily("kube_pod_status_phase", [`phase="${phase}"`]),
+      );
+      return [`${succeeded} and ${failed}`];
+    }
+    case "zero phases":
+      return [...ownPods(selection), []].map(
+        (pods) =>
+          `group(${overTime("last_over_time", [selector("kube_pod_status_phase", [`phase="Pending"`, ...pods, ...matchers])], DAY)} == 0)`,
+      );
+    case "own pods":
+      return spellings(selection).flatMap((spelling) =>
+        ["kube_pod_info", "kube_pod_container_resource_requests"].map((metric) => daily(metric, spelling.namespace)),
+      );
     case "kube-system":
       return ["kube_pod_info", "kube_pod_status_phase"].flatMap((metric) =>
         inKubeSystem.map((namespace) => daily(metric, namespace)),

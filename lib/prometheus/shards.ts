@@ -25,7 +25,8 @@ export type ShardGaps = { readonly whole: readonly Window[]; readonly partly: re
 
 /**
  * The stretches in which some of the pods were not seen, because one of several kube-state-metrics that share them was away.
- * Where they say how many shards there are, each must be seen; else the targets of one job are compared.
+ * Where they say how many shards there are, each must be seen; else the targets of one job are compared. A target that is down is a
+ * gap in either case: a shard's endpoint about itself may be up meanwhile.
  */
 export async function findShardGaps(
   client: Client,
@@ -33,20 +34,26 @@ export async function findShardGaps(
   window: Window,
   targets: readonly Target[],
 ): Promise<ShardGaps> {
-  for (const part of windowsOf(window, MOST_CELLS)) {
-    const [most] = await client.instant(totalShardsQuery(selection, part), part.to);
-    if (most === undefined || most.value <= 1) continue;
-    return { whole: await missingOrdinals(client, selection, window), partly: [] };
-  }
-  const whole: Window[] = [];
+  const areNumbered = await haveNumbers(client, selection, window);
+  const whole: Window[] = areNumbered ? [...(await missingOrdinals(client, selection, window))] : [];
   const partly: Window[] = [];
   for (const target of targets) {
     for (const away of stretchesAway(target, targets, window)) {
+      if (areNumbered && away.how === "gone") continue;
       const gap = await gapOf(client, selection, target, away, window);
       if (gap !== undefined) (gap.isNode ? partly : whole).push({ from: gap.from, to: gap.to });
     }
   }
   return { whole, partly };
+}
+
+/** Whether kube-state-metrics says that there are several shards. */
+async function haveNumbers(client: Client, selection: Selection, window: Window): Promise<boolean> {
+  for (const part of windowsOf(window, MOST_CELLS)) {
+    const [most] = await client.instant(totalShardsQuery(selection, part), part.to);
+    if (most !== undefined && most.value > 1) return true;
+  }
+  return false;
 }
 
 /** How many shards kube-state-metrics has, where its self metrics are scraped. */

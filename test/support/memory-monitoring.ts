@@ -78,11 +78,23 @@ export class MemoryMonitoring implements Monitoring {
 
   async presence(of: Presence, window: Window): Promise<ReadonlySet<number>> {
     await this.#delay();
-    const series = this.#all.filter((one) => isOf(of, one, this.#prefix));
+    if (of === "both phases") {
+      const [succeeded, failed] = [this.#daysOf("Succeeded", window), this.#daysOf("Failed", window)];
+      return new Set([...succeeded].filter((day) => failed.has(day)));
+    }
+    return this.#daysOf(of, window);
+  }
+
+  /** Days on which there is any such series; of zero phases, with the value 0. */
+  #daysOf(of: SeriesOf, window: Window): ReadonlySet<number> {
+    const { namespace } = this.#selection;
+    const isOwn = (one: Series): boolean => labelOf(one, "namespace", this.#prefix) === namespace;
+    const series = this.#all.filter((one) => isOf(of, one, this.#prefix) && (of !== "own pods" || isOwn(one)));
+    const isThere = (value: number | undefined): boolean => (of === "zero phases" ? value === 0 : value !== undefined);
     const found = new Set<number>();
     for (let day = window.from; day < window.to; day += DAY) {
       const { from, to } = this.#kept({ from: day, to: day + DAY });
-      if (to > from && series.some((one) => lastIn(one, from, to) !== undefined)) found.add(day);
+      if (to > from && series.some((one) => isThere(lastIn(one, from, to)))) found.add(day);
     }
     return found;
   }
@@ -138,7 +150,9 @@ function labelOf(one: Series, name: string, prefix: string): string {
 }
 
 /** Whether a series shows that somebody reports the metric. */
-function isOf(of: Presence, one: Series, prefix: string): boolean {
+type SeriesOf = Exclude<Presence, "both phases"> | "Succeeded" | "Failed";
+
+function isOf(of: SeriesOf, one: Series, prefix: string): boolean {
   const { name, labels } = one;
   switch (of) {
     case "ends":
@@ -149,6 +163,13 @@ function isOf(of: Presence, one: Series, prefix: string): boolean {
       return name === "kube_pod_status_phase" && ["Succeeded", "Failed"].includes(labels["phase"] ?? "");
     case "requests":
       return name === "kube_pod_container_resource_requests" && labels["resource"] === "cpu";
+    case "Succeeded":
+    case "Failed":
+      return name === "kube_pod_status_phase" && labels["phase"] === of;
+    case "zero phases":
+      return name === "kube_pod_status_phase" && labels["phase"] === "Pending";
+    case "own pods":
+      return name === "kube_pod_info" || name === "kube_pod_container_resource_requests";
     case "kube-system":
       return name.startsWith("kube_pod_") && labelOf(one, "namespace", prefix) === "kube-system";
   }

@@ -108,6 +108,21 @@ const of = (name: string, more: Readonly<Record<string, string>>): Readonly<Reco
   ...more,
 });
 
+/** Each tenant asks for one of two copies of the same series, which a label of the scrape tells apart. */
+function twoReplicas(label: string): Situation {
+  const copies = (shown: readonly Series[]): readonly Series[] =>
+    REGIONS.flatMap((copy) => shown.map((one) => ({ ...one, labels: { ...one.labels, [label]: `ksm-${copy}` } })));
+  return {
+    name: `two tenants that ask for two copies of the same pods, told apart by ${label}`,
+    after: "rule: name, node, instance, job and replica labels never distinguish jobs; a uid counts once",
+    cluster: MONTH,
+    whole: false,
+    held: copies,
+    tenants: REGIONS.map((copy) => of(copy, { PROMETHEUS_LABELS: `${CLUSTER},${label}="ksm-${copy}"` })),
+    runs: [{ right: overlap }],
+  };
+}
+
 const uids: readonly Situation[] = [
   tenants(
     "two tenants of one namespace whose matchers overlap",
@@ -130,6 +145,7 @@ const uids: readonly Situation[] = [
     ],
     overlap,
   ),
+  ...["prometheus_replica", "job"].map(twoReplicas),
   tenants(
     "two tenants of one namespace whose matchers exclude each other",
     [of("a", { PROMETHEUS_LABELS: `${CLUSTER},region="a"` }), of("b", { PROMETHEUS_LABELS: `${CLUSTER},region="b"` })],

@@ -61,6 +61,28 @@ const DROPS: readonly Drop[] = [
     atNoon: false,
   },
   {
+    name: "the phase Succeeded alone",
+    after: "charts that keep Pending, Running and Failed, on which alerts are made",
+    drop: (shown, at) => dropped(shown, (one) => terminal(one) && one.labels["phase"] === "Succeeded", from(at)),
+    code: "phase_missing",
+    says: /kube_pod_status_phase/,
+  },
+  {
+    name: "completion times and terminal phases",
+    after: "two of these relabellings at once: a pod is seen running, then it is gone",
+    drop: (shown, at) => dropped(shown, (one) => terminal(one) || metric(END)(one), from(at)),
+    code: "phase_missing",
+    says: /kube_pod_status_phase/,
+  },
+  {
+    name: "all but kube_pod_info",
+    after: "sibling of kube-state-metrics#1286 (allow lists): cost and inventory tools keep little more",
+    drop: (shown, at) =>
+      dropped(shown, (one) => one.name.startsWith("kube_pod_") && one.name !== "kube_pod_info", from(at)),
+    code: "metric_missing",
+    says: /kube_pod_start_time/,
+  },
+  {
     name: "CPU requests, while a pod of kube-system is seen",
     after: "sibling of kube-state-metrics#1286 (allow lists)",
     drop: (shown, at) => dropped(shown, metric(REQUESTS), from(at)),

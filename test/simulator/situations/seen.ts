@@ -101,6 +101,17 @@ const ordinary: readonly Situation[] = [
     whole: true,
     runs: [{ right: publishes(plain(WORKING_DAYS.length), { says: [/pod/] }) }],
   },
+  ...[
+    { job: "kubernetes-service-endpoints", labels: { app_kubernetes_io_name: "kube-state-metrics" } },
+    { job: "kubernetes-service-endpoints", labels: { service: "prometheus-kube-state-metrics" } },
+    { job: "cluster", labels: {}, instances: [{ instance: "kube-state-metrics.kube-system.svc:8080", from: 0 }] },
+  ].map((more): Situation => ({
+    name: `the same, scraped under another job name: ${more.job}, ${JSON.stringify(more.instances ?? more.labels)}`,
+    after: "the chart prometheus and static targets; rule: otherwise up counts",
+    cluster: batch(jobsOn(WORKING_DAYS), { stacks: [{ ...STACK, sees: [BATCH], ...more }] }),
+    whole: true,
+    runs: [{ right: publishes(plain(WORKING_DAYS.length), { says: [/pod/] }) }],
+  })),
   {
     name: "kube-state-metrics sees one namespace, with jobs every day",
     after: "rule: otherwise up counts, with a warning for stretches over a day",

@@ -110,6 +110,18 @@ const idleAway: Situation = {
   runs: [{ right: refuses(["monitoring_not_seen"]) }, allowed(plain(seenWithout(...AWAY)))],
 };
 
+const mainDown = batch(DAILY, {
+  stacks: [shard(0), shard(1, { outages: [{ from: AWAY[0], to: AWAY[1], kind: "down" }] })],
+});
+const mainDownSituation: Situation = {
+  name: "the main endpoint of one of two shards down for 12 days, that about itself up",
+  after: "kube-prometheus#2643, with two shards",
+  cluster: mainDown,
+  whole: false,
+  held: (shown) => [...shown, ...selfMetrics({ ...mainDown, stacks: [shard(0), shard(1)] }, 2)],
+  runs: [{ right: refuses(["monitoring_not_seen"]) }, allowed(plain(seenWithout(...AWAY)))],
+};
+
 const copy = (more: Partial<Stack>): Stack => ({
   ...STACK,
   instances: [{ instance: "10.42.0.12:8080", from: 0 }],
@@ -219,4 +231,4 @@ const daemonSets: readonly Situation[] = [
   },
 ];
 
-export const SHARDS: readonly Situation[] = [...selfSituations, idleAway, ...copies, ...daemonSets];
+export const SHARDS: readonly Situation[] = [...selfSituations, idleAway, mainDownSituation, ...copies, ...daemonSets];

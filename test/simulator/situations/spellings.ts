@@ -163,4 +163,17 @@ const prefixes: readonly Situation[] = [
   },
 ];
 
-export const SPELLINGS: readonly Situation[] = [...spelled, ...keptBoth, ...prefixes];
+const IN_NAMESPACE: Situation = {
+  name: "a prefix of the site's own, and kube-state-metrics in the jobs' namespace",
+  after: "kube-state-metrics#138, with another prefix",
+  cluster: batch([...jobsOn(ALL_DAYS), ...ofOthers()], { stacks: [{ ...EXPORTED, home: BATCH }] }),
+  whole: false,
+  held: (shown) =>
+    shown.map((one) => (aboutPods(one) ? { ...one, labels: renamed(/^exported_/, "orig_")(one.labels) } : one)),
+  runs: [
+    { right: { exit: 2, codes: ["labels_exported"], published: { [JAN]: "nothing" }, says: [/orig_/] } },
+    { name: "with the setting", env: { PROMETHEUS_LABEL_PREFIX: "orig_" }, right: publishes(plain(31)) },
+  ],
+};
+
+export const SPELLINGS: readonly Situation[] = [...spelled, ...keptBoth, ...prefixes, IN_NAMESPACE];
