@@ -20,6 +20,12 @@ const SOMETIMES = [
   ),
   "namespaces, only if no pod of the namespace is found",
   "namespaces, only if no pod of the namespace is found",
+  "own labels, only if there are jobs",
+  ...Array.from({ length: 4 }, () => "pods of a day, only if none finished"),
+  ...Array.from(
+    { length: 5 },
+    () => "starts, only if there are pods on a day on which none finished, and the one before has no series",
+  ),
 ];
 const CPU = twice("cpu, only if a pod has finished");
 const MEMORY = twice(

@@ -50,7 +50,7 @@ function questionsInDoubt(selection: Selection, only: Only | undefined): readonl
     sampleQuery(selection, spelling, window, 25),
   ]);
   const presence = (["ends", "starts", "phases", "requests", "kube-system"] as const).flatMap((of) =>
-    presenceQueries(of, selection.matchers, "exported_"),
+    presenceQueries(of, selection),
   );
   const others = [
     splitLabelQuery(selection, window),
