@@ -1,4 +1,5 @@
 import { GridmeterError } from "../errors.ts";
+import { ask } from "./ask.ts";
 import type { Monitoring, Row, Window } from "./ports.ts";
 import type { Tenant } from "./tenant.ts";
 
@@ -56,7 +57,7 @@ async function sharedUid(monitoring: Monitoring, other: Monitoring, window: Wind
   const take = ({ uid }: Row): void => {
     if (wanted.has(uid)) shared ??= uid;
   };
-  await other.facts("start", window, take, { uids });
+  await ask(other, "start", window, take, undefined, uids);
   return shared;
 }
 

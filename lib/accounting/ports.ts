@@ -14,7 +14,8 @@ export type Window = { readonly from: number; readonly to: number };
  *   pods. Copies that disagree have a row for each value
  * - `unscheduledCores`: the same of series that name no node: pods before they are scheduled, and all pods of a monitoring
  *   that drops the label
- * - `coresAt`: the same of each copy, with the moment of the copy's last sample in `at`; scheduled or not
+ * - `coresAt`: the same of each copy, with the moment of the copy's last sample in `at`; scheduled or not, and of ordinary init
+ *   containers too
  * - `vo`: the pod label that names the VO, in `text` (value 1); pods without the label have no row, copies that disagree several
  * - `voAt`: the same of each copy, with the moment of the copy's last sample in `at`
  * - `cpu`: CPU seconds per container instance: `part` is cAdvisor's id ("" where it was dropped), `uid` is taken out of it ("" where

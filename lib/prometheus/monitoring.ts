@@ -9,11 +9,11 @@ import { inParts } from "./in-parts.ts";
 import { labelValue, spellings } from "./labels.ts";
 import type { Spelling } from "./labels.ts";
 import { findNamespaces, findStrayPrefix } from "./namespaces.ts";
-import { copyQueries, dailyQuery, factQuery, presenceQueries, sampleQuery, splitLabelQuery } from "./queries.ts";
+import { copyQueries, factQuery, presenceQueries, sampleQuery, sightQuery } from "./queries.ts";
 import { checkedUid, rowReader } from "./rows.ts";
 import type { RowReader } from "./rows.ts";
 import { narrowedTo, uidLabels } from "./uid-parts.ts";
-import { findVoLabel } from "./vo-label.ts";
+import { countSplitLabels, findVoLabel } from "./vo-label.ts";
 
 /** Pods named one by one in a query: VictoriaMetrics takes no query longer than 16 KiB, and some facts name them twice or more. */
 const NAMED_AT_ONCE = 400;
@@ -43,10 +43,7 @@ export function createMonitoring(
     namespaces: (window) => findNamespaces(client, selection, window),
     strayPrefix: (window) => findStrayPrefix(client, selection, window),
     voLabelSeen: async (window) => selection.voLabel !== undefined && findVoLabel(client, selection, window),
-    voLabelSplit: async (window) => {
-      if (selection.voLabel === undefined) return 0;
-      return (await client.instant(splitLabelQuery(selection, window), window.to))[0]?.value ?? 0;
-    },
+    voLabelSplit: async (window) => (selection.voLabel === undefined ? 0 : countSplitLabels(client, selection, window)),
   };
 }
 
@@ -108,7 +105,7 @@ async function handOver(
   else await client.gatherBy(reader.label, query, at, nothing, (_into, text, value) => add(reader.ofText(text, value)));
 }
 
-/** A range query has a point at the end of each day on which a pod was seen. */
+/** A range query has a point at the end of each day on which a pod was seen. Within one day, less is asked. */
 async function askLastDay(
   client: Client,
   selection: Selection,
@@ -119,10 +116,13 @@ async function askLastDay(
 ): Promise<void> {
   const first = (Math.floor(from / DAY) + 1) * DAY;
   const last = Math.ceil(to / DAY) * DAY;
-  for (const { labels, values } of await client.range(dailyQuery(selection, spelling, only), first, last, DAY)) {
+  const isOneDay = first >= last;
+  const query = sightQuery(selection, spelling, only, isOneDay ? to - from : DAY);
+  const answer = await (isOneDay ? client.range(query, to, to, DAY) : client.range(query, first, last, DAY));
+  for (const { labels, values } of answer) {
     const [at] = values.at(-1) ?? [];
     const uid = checkedUid(labelValue(labels, "uid", spelling), selection);
-    if (at !== undefined) take({ uid, value: at - DAY });
+    if (at !== undefined) take({ uid, value: (Math.ceil(at / DAY) - 1) * DAY });
   }
 }
 
@@ -187,15 +187,23 @@ async function findSample(
   { from, to }: Window,
   most: number,
 ): Promise<readonly string[]> {
-  const uids = new Set<string>();
+  const sampled = new Set<string>();
+  const each = Math.ceil(most / SAMPLED_AT);
   const step = Math.ceil((to - from) / SAMPLED_AT);
   for (let end = to; end > from; end -= step) {
-    const part = { from: Math.max(from, end - step), to: end };
-    for (const spelling of spellings(selection)) {
-      const query = sampleQuery(selection, spelling, part, Math.ceil(most / SAMPLED_AT));
-      for (const { labels } of await client.instant(query, part.to)) uids.add(labelValue(labels, "uid", spelling));
-    }
+    const found = new Set<string>();
+    const ask = async (part: Window, uids: readonly string[]): Promise<readonly never[]> => {
+      const narrow = narrowedTo(selection, uids);
+      for (const spelling of spellings(narrow)) {
+        const samples = await client.instant(sampleQuery(narrow, spelling, part, each), part.to);
+        for (const { labels } of samples) found.add(labelValue(labels, "uid", spelling));
+      }
+      return [];
+    };
+    const window = { from: Math.max(from, end - step), to: end };
+    const enough = (): boolean => found.size >= each;
+    await inParts([window], ask, { asked: "some pods", uidLabels: uidLabels(selection), known: enough });
+    for (const uid of found) if (uid !== "") sampled.add(uid);
   }
-  uids.delete("");
-  return [...uids];
+  return [...sampled].slice(0, most);
 }

@@ -13,6 +13,8 @@ const GLANCE_SECONDS = 300;
 /** Series at which the names of labels are looked at, and those at which their values are: copies among them say nothing. */
 const LOOKED_AT = 3;
 const COMPARED = 20;
+/** What is asked, for errors. */
+const NAMESPACES = "namespaces";
 
 /** The query for namespaces over the whole window, cheap: one series a namespace, and the pods of the tenant's own only. */
 export function namespacesQuery(selection: Selection, window: Window): string {
@@ -41,10 +43,8 @@ export async function findNamespaces(
   selection: Selection,
   window: Window,
 ): Promise<{ readonly names: readonly string[]; readonly prefixes: readonly string[] }> {
-  const step = Math.max(GLANCE_SECONDS, Math.ceil((window.to - window.from) / GLANCES));
-  const first = Math.min(window.from + GLANCE_SECONDS, window.to);
-  const last = first + Math.floor((window.to - first) / step) * step;
-  const parting = { asked: "namespaces", uidLabels: uidLabels(selection) };
+  const { step, ...glances } = glancesOf(window);
+  const parting = { asked: NAMESPACES, uidLabels: uidLabels(selection) };
   const askWhole = (part: Window, uids: readonly string[]): Promise<readonly Sample[]> =>
     client.instant(namespacesQuery(narrowedTo(selection, uids), part), part.to);
   const glance = ({ from, to }: Window, uids: readonly string[]): Promise<readonly Series[]> =>
@@ -52,7 +52,7 @@ export async function findNamespaces(
   // One after the other, so that nothing is asked any more once one of them was given up.
   const found = [
     ...(await inParts([window], askWhole, parting)),
-    ...(await inParts([{ from: first - step, to: last }], glance, { ...parting, shortest: step })),
+    ...(await inParts([glances], glance, { ...parting, shortest: step })),
   ];
   const spelling = { prefix: renamedPrefix(selection) };
   const names = new Set(found.map(({ labels: seen }) => labelValue(seen, "namespace", spelling)));
@@ -64,20 +64,43 @@ export async function findNamespaces(
   };
 }
 
+/** The points of the window at which pods are looked at: the multiples of `step` from its beginning on. */
+function glancesOf({ from, to }: Window): Window & { readonly step: number } {
+  const step = Math.max(GLANCE_SECONDS, Math.ceil((to - from) / GLANCES));
+  const first = Math.min(from + GLANCE_SECONDS, to);
+  return { from: first - step, to: first + Math.floor((to - first) / step) * step, step };
+}
+
 /** Prefixes of other labels that hold the tenant's namespace, such as `orig_` of `orig_namespace`. */
 async function findPrefixes(client: Client, selection: Selection, window: Window): Promise<readonly string[]> {
   const { plain, renamed } = labels(selection);
-  const seconds = window.to - window.from;
-  const some = `topk(${LOOKED_AT}, last_over_time(${selector("kube_pod_start_time", selection.matchers)}[${seconds}s]))`;
-  const looked = (await client.instant(some, window.to)).flatMap((sample) => Object.keys(sample.labels));
-  const candidates = [...new Set(looked)].filter((name) => name.endsWith(plain) && name !== plain && name !== renamed);
+  const { step, ...glances } = glancesOf(window);
+  const looked = new Set<string>();
+  const look = async ({ from, to }: Window, uids: readonly string[]): Promise<readonly never[]> => {
+    const pods = selector("kube_pod_start_time", [...selection.matchers, ...uids]);
+    const some = `topk(${LOOKED_AT}, ${overTime("last_over_time", [pods], GLANCE_SECONDS)})`;
+    for (const series of await client.range(some, from + step, to, step)) Object.keys(series.labels).forEach(add);
+    return [];
+  };
+  const add = (name: string): unknown => looked.add(name);
+  const parting = { asked: NAMESPACES, uidLabels: uidLabels(selection) };
+  await inParts([glances], look, { ...parting, shortest: step, known: () => looked.size > 0 });
+  const candidates = [...looked].filter((name) => name.endsWith(plain) && name !== plain && name !== renamed);
   const prefixes: string[] = [];
-  for (const label of candidates) {
-    const pods = selector("kube_pod_start_time", [`${label}=${quote(selection.namespace)}`, ...selection.matchers]);
-    const held = await client.instant(`group(last_over_time(${pods}[${seconds}s]))`, window.to);
-    if (held.length > 0) prefixes.push(label.slice(0, -plain.length));
-  }
+  for (const label of candidates) if (await isHeld(label)) prefixes.push(label.slice(0, -plain.length));
   return prefixes;
+
+  async function isHeld(label: string): Promise<boolean> {
+    let held = false;
+    const ask = async ({ from, to }: Window, uids: readonly string[]): Promise<readonly never[]> => {
+      const own = [`${label}=${quote(selection.namespace)}`, ...selection.matchers, ...uids];
+      const pods = overTime("last_over_time", [selector("kube_pod_start_time", own)], to - from);
+      held ||= (await client.instant(`group(${pods})`, to)).length > 0;
+      return [];
+    };
+    await inParts([window], ask, { ...parting, known: () => held });
+    return held;
+  }
 }
 
 /** Some pods that carry the tenant's namespace in the plain label. */

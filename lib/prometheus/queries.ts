@@ -134,12 +134,17 @@ export function copyQueries(
   return { values: overTime("last_over_time", series, seconds), moments: lastSamples(series, seconds) };
 }
 
-/** Whether a pod was seen on a day: a range query with a point at the end of each day. */
-export function dailyQuery(selection: Selection, spelling: Spelling, only: Only | undefined): string {
+/** Whether a pod was seen in the seconds before: of a day, a range query with a point at the end of each day. */
+export function sightQuery(
+  selection: Selection,
+  spelling: Spelling,
+  only: Only | undefined,
+  seconds: number = DAY,
+): string {
   const series = ["kube_pod_status_phase", "kube_pod_start_time"].flatMap((metric) =>
     podSelectors(metric, selection, spelling, uidPattern(only)),
   );
-  return `group by (${labelsOf("uid", spelling).join(",")}) (${overTime("last_over_time", series, DAY)})`;
+  return `group by (${labelsOf("uid", spelling).join(",")}) (${overTime("last_over_time", series, seconds)})`;
 }
 
 /** Whether anybody reported the metric on a day, in any visible namespace: a range query with a point at the end of each day. */
@@ -209,10 +214,10 @@ export function voLabelQuery(selection: Selection, window: Window): string {
   return `group(${labelled(selection, window, voLabel(selection))})`;
 }
 
-/** How many pods have the VO label under the name that kube-state-metrics gives to a label whose name another one has too. */
+/** The pods that have the VO label under the name that kube-state-metrics gives to a label whose name another one has too. */
 export function splitLabelQuery(selection: Selection, window: Window): string {
   const uid = labelsOf("uid", { prefix: renamedPrefix(selection) }).join(",");
-  return `count(group by (${uid}) (${labelled(selection, window, `${voLabel(selection)}_conflict1`)}))`;
+  return `group by (${uid}) (${labelled(selection, window, `${voLabel(selection)}_conflict1`)})`;
 }
 
 function labelled(selection: Selection, window: Window, label: string): string {

@@ -1,11 +1,13 @@
 import { CELL, type Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
 import { cellsOf, runsOf, windowsOf } from "./cells.ts";
+import type { Sample } from "./answer.ts";
 import type { Client } from "./connection.ts";
 import { inParts } from "./in-parts.ts";
 import { labelValue, oneOf, renamedPrefix, spellings } from "./labels.ts";
 import { quote, selector } from "./promql.ts";
 import type { Target } from "./targets.ts";
+import { uidLabels } from "./uid-parts.ts";
 
 /** A target that is away for this long leaves a gap (accounting-rules: Shards), seconds. */
 const GAP = 1800;
@@ -19,6 +21,9 @@ const SHOWN_LONG_AGO = SHOWN_OF_LATE;
 const MOST_CELLS = 8640;
 /** Pods of a target by which another one is known as its copy or its successor; each is named four times in one query. */
 const COMPARED = 20;
+
+const SHARDS = "the shards of kube-state-metrics";
+const COPIES = "copies of the pods of one kube-state-metrics";
 
 /** `whole`: stretches in which pods of all nodes were missing; `partly`: of single nodes, which never make a day unseen. */
 export type ShardGaps = { readonly whole: readonly Window[]; readonly partly: readonly Window[] };
@@ -34,7 +39,7 @@ export async function findShardGaps(
   window: Window,
   targets: readonly Target[],
 ): Promise<ShardGaps> {
-  const areNumbered = await haveNumbers(client, selection, window);
+  const areNumbered = await hasShards(client, selection, window);
   const whole: Window[] = areNumbered ? [...(await missingOrdinals(client, selection, window))] : [];
   const partly: Window[] = [];
   for (const target of targets) {
@@ -47,13 +52,16 @@ export async function findShardGaps(
   return { whole, partly };
 }
 
-/** Whether kube-state-metrics says that there are several shards. */
-async function haveNumbers(client: Client, selection: Selection, window: Window): Promise<boolean> {
-  for (const part of windowsOf(window, MOST_CELLS)) {
-    const [most] = await client.instant(totalShardsQuery(selection, part), part.to);
-    if (most !== undefined && most.value > 1) return true;
-  }
-  return false;
+/** Whether kube-state-metrics says that it is one of several. */
+async function hasShards(client: Client, selection: Selection, window: Window): Promise<boolean> {
+  let most = 1;
+  const ask = async (part: Window): Promise<readonly never[]> => {
+    const [found] = await client.instant(totalShardsQuery(selection, part), part.to);
+    most = Math.max(most, found?.value ?? 1);
+    return [];
+  };
+  await inParts(windowsOf(window, MOST_CELLS), ask, { asked: SHARDS, known: () => most > 1 });
+  return most > 1;
 }
 
 /** How many shards kube-state-metrics has, where its self metrics are scraped. */
@@ -76,7 +84,7 @@ async function missingOrdinals(client: Client, selection: Selection, window: Win
       for (const [at] of values) seen.set(at, (seen.get(at) ?? new Set()).add(labels["shard_ordinal"] ?? ""));
     return [];
   };
-  await inParts(windowsOf(window, MOST_CELLS), ask, { asked: "the shards of kube-state-metrics", shortest: CELL });
+  await inParts(windowsOf(window, MOST_CELLS), ask, { asked: SHARDS, shortest: CELL });
   const lacking = cellsOf(window).filter((cell) => (seen.get(cell)?.size ?? Infinity) < (totals.get(cell) ?? 0));
   return runsOf(lacking).filter(({ from, to }) => to - from >= GAP);
 }
@@ -141,9 +149,18 @@ async function podsOf(
   seconds: number,
 ): Promise<readonly Pod[]> {
   const prefix = renamedPrefix(selection);
-  const running = selector("kube_pod_status_phase", [`phase="Running"`, ...matchersOf(target), ...selection.matchers]);
-  const query = `group by (namespace,${prefix}namespace,uid,${prefix}uid) (last_over_time(${running}[${seconds}s]) == 1)`;
-  return (await client.instant(query, at)).map(({ labels }) => ({
+  const ask = async (_part: Window, uids: readonly string[]): Promise<readonly Sample[]> => {
+    const own = [`phase="Running"`, ...matchersOf(target), ...selection.matchers, ...uids];
+    const running = `last_over_time(${selector("kube_pod_status_phase", own)}[${seconds}s]) == 1`;
+    return client.instant(`group by (namespace,${prefix}namespace,uid,${prefix}uid) (${running})`, at);
+  };
+  // In parts by uid only: what was seen last is looked for in the whole stretch.
+  const found = await inParts([{ from: at - seconds, to: at }], ask, {
+    asked: "the pods of one kube-state-metrics",
+    shortest: seconds,
+    uidLabels: uidLabels(selection),
+  });
+  return found.map(({ labels }) => ({
     namespace: labelValue(labels, "namespace", { prefix }),
     uid: labelValue(labels, "uid", { prefix }),
   }));
@@ -179,25 +196,38 @@ function seriesOf(selection: Selection, pods: readonly Pod[]): readonly (readonl
 const phases = (selectors: readonly (readonly string[])[], seconds: number): string =>
   selectors.map((each) => `last_over_time(${selector("kube_pod_status_phase", each)}[${seconds}s])`).join(" or ");
 
+/** Whether any of the series was there in the seconds before a moment. */
 async function isThere(
   client: Client,
   selectors: readonly (readonly string[])[],
   at: number,
   seconds: number,
 ): Promise<boolean> {
-  return (await client.instant(`group(${phases(selectors, seconds)})`, at)).length > 0;
+  let found = false;
+  const ask = async ({ from, to }: Window): Promise<readonly never[]> => {
+    found ||= (await client.instant(`group(${phases(selectors, to - from)})`, to)).length > 0;
+    return [];
+  };
+  await inParts([{ from: at - seconds, to: at }], ask, { asked: COPIES, known: () => found });
+  return found;
 }
 
 /** The beginning of the first cell of the window in which any of the series was there. */
 async function firstCell(
   client: Client,
   selectors: readonly (readonly string[])[],
-  { from, to }: Window,
+  window: Window,
 ): Promise<number | undefined> {
-  if (to - from < CELL) return undefined;
-  const [found] = await client.range(`group(${phases(selectors, CELL)})`, from + CELL, to, CELL);
-  const [at] = found?.values[0] ?? [];
-  return at === undefined ? undefined : at - CELL;
+  let first: number | undefined;
+  const ask = async ({ from, to }: Window): Promise<readonly never[]> => {
+    const [found] = await client.range(`group(${phases(selectors, CELL)})`, from + CELL, to, CELL);
+    const [at] = found?.values[0] ?? [];
+    if (at !== undefined) first = Math.min(at - CELL, first ?? Infinity);
+    return [];
+  };
+  if (window.to - window.from >= CELL)
+    await inParts([window], ask, { asked: COPIES, shortest: CELL, known: () => first !== undefined });
+  return first;
 }
 
 /** Whether all pods of a target are on one node, of which no other target of its job shows any: a shard of a DaemonSet. */
@@ -208,16 +238,33 @@ async function isOfOneNode(
   at: number,
   seconds: number,
 ): Promise<boolean> {
+  const own = await nodesOf(client, selection, matchersOf(target), at, seconds);
+  const [node] = own;
+  if (node === undefined || own.size > 1) return false;
+  const elsewhere = [`job=${quote(target.job)}`, `instance!=${quote(target.instance)}`];
+  const others = await nodesOf(client, selection, elsewhere, at, seconds);
+  return others.size > 0 && !others.has(node);
+}
+
+/** The nodes of the pods that some targets show. */
+async function nodesOf(
+  client: Client,
+  selection: Selection,
+  targets: readonly string[],
+  at: number,
+  seconds: number,
+): Promise<ReadonlySet<string>> {
   const prefix = renamedPrefix(selection);
-  const nodes = (more: readonly string[]): string =>
-    ["kube_pod_info", "kube_pod_container_resource_requests"]
-      .map((metric) => `last_over_time(${selector(metric, [`node!=""`, ...more, ...selection.matchers])}[${seconds}s])`)
-      .join(" or ");
-  const own = await client.instant(`group by (node,${prefix}node) (${nodes(matchersOf(target))})`, at);
-  const names = new Set(own.map(({ labels }) => labelValue(labels, "node", { prefix })));
-  const [node] = names;
-  if (node === undefined || names.size > 1) return false;
-  const others = [`job=${quote(target.job)}`, `instance!=${quote(target.instance)}`];
-  const there = await client.instant(`group by (node,${prefix}node) (${nodes(others)})`, at);
-  return there.length > 0 && !there.some(({ labels }) => labelValue(labels, "node", { prefix }) === node);
+  const ask = ({ from, to }: Window, uids: readonly string[]): Promise<readonly Sample[]> => {
+    const nodes = ["kube_pod_info", "kube_pod_container_resource_requests"].map((metric) => {
+      const shown = selector(metric, [`node!=""`, ...targets, ...selection.matchers, ...uids]);
+      return `last_over_time(${shown}[${to - from}s])`;
+    });
+    return client.instant(`group by (node,${prefix}node) (${nodes.join(" or ")})`, to);
+  };
+  const found = await inParts([{ from: at - seconds, to: at }], ask, {
+    asked: "the nodes of one kube-state-metrics",
+    uidLabels: uidLabels(selection),
+  });
+  return new Set(found.map(({ labels }) => labelValue(labels, "node", { prefix })));
 }

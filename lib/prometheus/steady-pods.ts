@@ -1,8 +1,11 @@
+import type { Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
 import type { Sample } from "./answer.ts";
 import type { Client } from "./connection.ts";
+import { inParts } from "./in-parts.ts";
 import { labelValue, renamedPrefix } from "./labels.ts";
 import { selector } from "./promql.ts";
+import { narrowedTo, uidLabels } from "./uid-parts.ts";
 
 /** So many days before a stretch without pods its edge is looked for, where it lies before what is asked. */
 export const STEADY_EDGE = 30;
@@ -22,13 +25,38 @@ export async function hasSteadyPod(
   at: number,
   tenantNamespaces: readonly string[],
 ): Promise<boolean> {
-  const pods = (await client.instant(podsQuery(selection), at)).map(({ labels }) => labels);
   const spelling = { prefix: renamedPrefix(selection) };
   const isSteady = (labels: Sample["labels"]): boolean =>
     labelValue(labels, "namespace", spelling) === "kube-system" || isOwn(labels, spelling);
-  if (pods.some(isSteady)) return true;
-  const old = await client.instant(oldPodsQuery(selection, at), at);
-  return old.some(({ labels }) => !tenantNamespaces.includes(labelValue(labels, "namespace", spelling)));
+  const isForeign = (labels: Sample["labels"]): boolean =>
+    !tenantNamespaces.includes(labelValue(labels, "namespace", spelling));
+  return (
+    (await hasPod(client, selection, at, podsQuery, isSteady)) ||
+    (await hasPod(client, selection, at, (narrowed) => oldPodsQuery(narrowed, at), isForeign))
+  );
+}
+
+/** Whether one of the pods that a query gives is as wanted; asked for in parts by uid where the server refuses all at once. */
+async function hasPod(
+  client: Client,
+  selection: Selection,
+  at: number,
+  queryOf: (narrowed: Selection) => string,
+  isWanted: (labels: Sample["labels"]) => boolean,
+): Promise<boolean> {
+  let found = false;
+  const ask = async (_part: Window, uids: readonly string[]): Promise<readonly never[]> => {
+    const pods = await client.instant(queryOf(narrowedTo(selection, uids)), at);
+    found ||= pods.some(({ labels }) => isWanted(labels));
+    return [];
+  };
+  await inParts([{ from: at - GLANCE, to: at }], ask, {
+    asked: "the pods at the edge of a gap",
+    shortest: GLANCE,
+    uidLabels: uidLabels(selection),
+    known: () => found,
+  });
+  return found;
 }
 
 /** kube-state-metrics' own pod is named so, or has the address that Prometheus scrapes. */

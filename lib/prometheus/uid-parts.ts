@@ -1,5 +1,6 @@
 import type { Selection } from "../accounting/tenant.ts";
 import { HEX } from "../accounting/tiling.ts";
+import { renamedPrefix } from "./labels.ts";
 
 /** Some of the pods: the matchers that select them, and the pods among them when even these are too many. */
 export type UidPart = {
@@ -8,9 +9,13 @@ export type UidPart = {
   parts(): readonly UidPart[];
 };
 
-/** Labels under which a pod's uid may stand: with a prefix, the plain one may be the uid of the target itself. */
-export function uidLabels({ labelPrefix }: Selection): readonly string[] {
-  return labelPrefix === "" ? ["uid"] : [`${labelPrefix}uid`, "uid"];
+/**
+ * Labels under which a pod's uid may stand, the likeliest first. Beside a renamed one, the plain one is the uid of the target
+ * itself.
+ */
+export function uidLabels(selection: Selection): readonly string[] {
+  const renamed = `${renamedPrefix(selection)}uid`;
+  return selection.labelPrefix === "" ? ["uid", renamed] : [renamed, "uid"];
 }
 
 /** The selection narrowed to a part of its pods. @param matchers those of the part */
@@ -19,8 +24,8 @@ export function narrowedTo(selection: Selection, matchers: readonly string[]): S
 }
 
 /**
- * All series in parts: by the first hexadecimal digit of the uid, then by the second. What has no uid there is a part of
- * its own, and falls into parts by the next label where a uid may stand.
+ * All series in parts: by the first hexadecimal digit of the uid, then by the second, then by the next label where a uid may
+ * stand. What has no uid there is a part of its own, and falls into parts by the next label.
  */
 export function partsByUid(labels: readonly string[]): readonly UidPart[] {
   return partsBy(labels, []);
@@ -32,14 +37,13 @@ function partsBy([label, ...others]: readonly string[], outer: readonly string[]
     matchers: [...outer, matcher],
     parts,
   });
-  const smallest = (pattern: string): UidPart => part(`${label}=~"${pattern}"`, () => []);
+  const byNext = (matcher: string): UidPart => part(matcher, () => partsBy(others, [...outer, matcher]));
   const bySecond = (first: string): readonly UidPart[] => [
-    ...HEX.map((second) => smallest(`${first}${second}.*`)),
-    smallest(`${first}(?:[^0-9a-f].*)?`),
+    ...HEX.map((second) => byNext(`${label}=~"${first}${second}.*"`)),
+    byNext(`${label}=~"${first}(?:[^0-9a-f].*)?"`),
   ];
-  const rest = `${label}!~"[0-9a-f].*"`;
   return [
     ...HEX.map((first) => part(`${label}=~"${first}.*"`, () => bySecond(first))),
-    part(rest, () => partsBy(others, [...outer, rest])),
+    byNext(`${label}!~"[0-9a-f].*"`),
   ];
 }

@@ -2,7 +2,8 @@ import type { Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
 import type { Client } from "./connection.ts";
 import { inParts } from "./in-parts.ts";
-import { voLabelQuery } from "./queries.ts";
+import { labelValue, renamedPrefix } from "./labels.ts";
+import { splitLabelQuery, voLabelQuery } from "./queries.ts";
 import { narrowedTo, uidLabels } from "./uid-parts.ts";
 
 /**
@@ -22,4 +23,18 @@ export async function findVoLabel(client: Client, selection: Selection, window: 
     known: () => seen,
   });
   return seen;
+}
+
+/** How many pods have the VO label split in two; see `Monitoring.voLabelSplit`. Throws as `findVoLabel`. */
+export async function countSplitLabels(client: Client, selection: Selection, window: Window): Promise<number> {
+  const uids = new Set<string>();
+  const spelling = { prefix: renamedPrefix(selection) };
+  const ask = async (part: Window, matchers: readonly string[]): Promise<readonly never[]> => {
+    const query = splitLabelQuery(narrowedTo(selection, matchers), part);
+    for (const { labels } of await client.instant(query, part.to)) uids.add(labelValue(labels, "uid", spelling));
+    return [];
+  };
+  const asked = `whether the label ${selection.voLabel ?? ""} was split`;
+  await inParts([window], ask, { asked, uidLabels: uidLabels(selection) });
+  return uids.size;
 }

@@ -77,8 +77,8 @@ async function february(namespace: string, more: Partial<Tenant> = {}) {
 }
 
 /** What `check` says of cAdvisor. */
-async function finding(namespace: string, cpu: "needed" | "useful" = "needed") {
-  const findings = await checkPrometheus(client(), tenant(namespace).selection, NOW, cpu);
+async function finding(namespace: string, more: Partial<Tenant> = { model: "wallclock" }) {
+  const findings = await checkPrometheus(client(), tenant(namespace, more), NOW, [namespace]);
   const [found] = findings.filter(({ question }) => question.includes("cAdvisor"));
   return { count: findings.length, ...found };
 }
@@ -117,12 +117,12 @@ describe("what is ordinary is neither refused nor complained of", () => {
 
   test("core-seconds need no cAdvisor", async () => {
     expect(await february("no-cadvisor", { model: "core-seconds" })).toMatchObject({ status: "published" });
-    const findings = await checkPrometheus(client(), tenant("no-cadvisor").selection, NOW);
+    const findings = await checkPrometheus(client(), tenant("no-cadvisor"), NOW, ["no-cadvisor"]);
     expect(findings.filter(({ question }) => question.includes("cAdvisor"))).toEqual([]);
   });
 
   test("records of single jobs only lack MemoryReal", async () => {
-    expect(await finding("no-cadvisor", "useful")).toMatchObject({
+    expect(await finding("no-cadvisor", { format: "individual-0.3" })).toMatchObject({
       ok: true,
       answer: expect.stringContaining("MemoryReal"),
     });

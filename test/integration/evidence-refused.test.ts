@@ -10,6 +10,7 @@ import { createMonitoring } from "../../lib/prometheus/monitoring.ts";
 import { Random } from "../simulator/index.ts";
 import { type Fault, type FaultProxy, prometheusError, startFaultProxy } from "../support/fault-proxy.ts";
 import { type PrometheusServer, startPrometheus } from "../support/prometheus-server.ts";
+import { tenant } from "../unit/accounting/world.ts";
 
 const HOUR = 3600;
 /** 2025-03-10T00:00:00Z */
@@ -48,7 +49,45 @@ function writeSamples(): string {
     put("up", { ...up, cluster: "up" }, 1, T0 + 2 * HOUR, T0 + 5 * HOUR);
     put("up", { ...up, cluster: "up" }, 0, T0 + 5 * HOUR, T0 + 8 * HOUR);
   }
+  writeGaps();
   return [...text, "# EOF\n"].join("\n");
+}
+
+/** Pods away from hour 4 to 6: all of them, those of one target of two, and those of one shard of two. */
+function writeGaps(): void {
+  const away: readonly (readonly [number, number])[] = [
+    [2, 4],
+    [6, 8],
+  ];
+  const putPods = (target: Labels, hours: typeof away): void => {
+    for (let n = 0; n < 40; n += 1) {
+      const pod = { ...target, namespace: n === 0 ? "kube-system" : "grid", uid: uids.uid(), phase: "Running" };
+      for (const [from, to] of hours) {
+        put("kube_pod_status_phase", pod, 1, T0 + from * HOUR, T0 + to * HOUR);
+        put("kube_pod_start_time", pod, T0, T0 + from * HOUR, T0 + to * HOUR);
+      }
+    }
+  };
+  const target = (cluster: string, instance: string): Labels => ({ cluster, job: "kube-state-metrics", instance });
+  const up = (labels: Labels, value: number, from: number, to: number): void =>
+    put("up", labels, value, T0 + from * HOUR, T0 + to * HOUR);
+  putPods(target("hole", "a"), away);
+  up(target("hole", "a"), 1, 2, 8);
+  putPods(target("target", "a"), [[2, 8]]);
+  putPods(target("target", "b"), away);
+  up(target("target", "a"), 1, 2, 8);
+  up(target("target", "b"), 1, 2, 4);
+  up(target("target", "b"), 0, 4, 6);
+  up(target("target", "b"), 1, 6, 8);
+  putPods(target("shard", "a"), [[2, 8]]);
+  for (const [ordinal, hours] of [[[2, 8]], away].entries()) {
+    for (const [from = 0, to = 0] of hours) {
+      const self = target("shard", String(ordinal));
+      put("kube_state_metrics_total_shards", self, 2, T0 + from * HOUR, T0 + to * HOUR);
+      const shard = { ...self, shard_ordinal: String(ordinal) };
+      put("kube_state_metrics_shard_ordinal", shard, ordinal, T0 + from * HOUR, T0 + to * HOUR);
+    }
+  }
 }
 
 const SELECTIONS: readonly (readonly [name: string, selection: Selection])[] = [
@@ -58,6 +97,10 @@ const SELECTIONS: readonly (readonly [name: string, selection: Selection])[] = [
     { namespace: "grid", matchers: ['cluster="renamed"'], labelPrefix: "exported_", voLabel: "label_vo" },
   ],
   ["up", { namespace: "grid", matchers: ['cluster="up"'], labelPrefix: "", voLabel: "label_none" }],
+  ...["hole", "target", "shard"].map((cluster): [string, Selection] => [
+    `a ${cluster} away`,
+    { namespace: "grid", matchers: [`cluster="${cluster}"`], labelPrefix: "", voLabel: "label_none" },
+  ]),
   [
     "a selector of the settings",
     {
@@ -121,9 +164,27 @@ test("without refusals the answers are what was written", async () => {
   // Prometheus 2 closes a range at both ends, so that a sample on a cell's start counts in it too.
   const around = (from: number, to: number): number[] => [T0 + from * HOUR, ...cells(from, to)];
   const names = ["grid", "other", "third"];
-  const pods = { seen: [...around(1, 4), ...around(6, 9)], namespaces: { names, exportedNames: [] }, voLabel: true };
-  const none = { seen: around(2, 5), namespaces: { names: [], exportedNames: [] }, voLabel: false };
-  expect(found).toEqual([pods, pods, none, { ...none, namespaces: pods.namespaces }]);
+  const seen = (cells: readonly number[], upOnly: readonly Window[] = []) => ({
+    cells,
+    partly: [],
+    upOnly,
+    silent: [],
+  });
+  const pods = { seen: seen([...around(1, 4), ...around(6, 9)]), namespaces: { names, prefixes: [] }, voLabel: true };
+  const upOnly = [{ from: T0 + 2 * HOUR - 300, to: T0 + 5 * HOUR }];
+  const none = { seen: seen(around(2, 5), upOnly), namespaces: { names: [], prefixes: [] }, voLabel: false };
+  const gap = { cells: [...around(2, 4), ...around(6, 8)], partly: [], upOnly: [], silent: [] };
+  const silent = [{ from: T0 + 4 * HOUR, to: T0 + 6 * HOUR - 300 }];
+  const gone = { ...none, namespaces: { names: ["grid", "kube-system"], prefixes: [] } };
+  expect(found).toEqual([
+    pods,
+    pods,
+    none,
+    { ...gone, seen: { ...gap, silent } },
+    { ...gone, seen: gap },
+    { ...gone, seen: gap },
+    { ...none, seen: seen(around(2, 5)), namespaces: pods.namespaces },
+  ]);
 });
 
 describe("--query.max-samples below what one cell, or one hour, holds", () => {
@@ -134,10 +195,11 @@ describe("--query.max-samples below what one cell, or one hour, holds", () => {
         await answers(monitoringOf(whole.url, selection)),
       );
       const byUid = proxy.requests.filter(({ form }) => /uid=~/.test(form.get("query") ?? ""));
-      // There are no pods behind the other two.
+      // There are few pods behind the others, or none.
       if (name.endsWith("pods")) expect(byUid.length).toBeGreaterThan(10);
       expect(proxy.requests.length).toBeGreaterThan(10);
-      expect(proxy.requests.length).toBeLessThan(700);
+      // Of a gap its edges are asked for as well.
+      expect(proxy.requests.length).toBeLessThan(name.endsWith("away") ? 1200 : 700);
     } finally {
       await proxy.stop();
     }
@@ -146,7 +208,12 @@ describe("--query.max-samples below what one cell, or one hour, holds", () => {
   // Of the other two it asks a day of `up` at once: more than this server takes, and less than one that holds pods' series.
   test.each(SELECTIONS.slice(0, 2))("%s: gridmeter check finds the same", async (_name, selection) => {
     const findings = (url: string) =>
-      checkPrometheus(createClient({ url, timeoutSeconds: 30, concurrency: 4 }), selection, WINDOW.to);
+      checkPrometheus(
+        createClient({ url, timeoutSeconds: 30, concurrency: 4 }),
+        tenant(selection.namespace, { selection }),
+        WINDOW.to,
+        [selection.namespace],
+      );
     const [found, expected] = await Promise.all([findings(small.url), findings(whole.url)]);
     // It stops counting once there is one.
     const some = found.map((each) => ({ ...each, answer: each.answer.replace(/at least \d+ series/, "some series") }));
@@ -202,7 +269,11 @@ describe("a server that refuses whatever it is asked", () => {
     "503": "prometheus_unavailable",
     "an answer that is cut short": "prometheus_bad_answer",
   };
-  const asked = { seen: "signs of monitoring (up{", namespaces: "namespaces", voLabel: "the label label_vo" };
+  const asked = {
+    seen: "signs of monitoring (kube_pod_info{",
+    namespaces: "namespaces",
+    voLabel: "the label label_vo",
+  };
 
   test.concurrent.each(Object.entries(REFUSALS))("%s: an error that says what was asked, soon", async (name, fault) => {
     await Promise.all(
@@ -271,7 +342,7 @@ describe(`refusals and broken answers by chance (seed ${SEED})`, () => {
   ];
 
   test.concurrent.each(
-    [10, 40].flatMap((percent) => SELECTIONS.slice(0, 3).map(([name, selection]) => ({ percent, name, selection }))),
+    [10, 40].flatMap((percent) => SELECTIONS.slice(0, -1).map(([name, selection]) => ({ percent, name, selection }))),
   )("$percent of 100, $name: the same answer or a clean error", async ({ percent, name, selection }) => {
     const expected = await answers(monitoringOf(whole.url, selection));
     const random = new Random(`${SEED} ${percent} ${name}`);

@@ -31,12 +31,9 @@ function writeSamples(): void {
   for (const name of ["phases", "idle"])
     written.put("kube_namespace_status_phase", { ...KSM, namespace: name, phase: "Active" }, 1);
   const renamed = { ...KSM, cluster: "renamed", namespace: "monitoring", exported_namespace: "prod", uid: "u" };
-  written.put("kube_pod_start_time", renamed, T0);
-  written.put(
-    "kube_pod_start_time",
-    { ...KSM, cluster: "chosen", namespace: "m", orig_namespace: "prod", uid: "u" },
-    T0,
-  );
+  scraped("kube_pod_start_time", renamed, T0, 0, NOW);
+  const chosen = { ...KSM, cluster: "chosen", namespace: "monitoring", orig_namespace: "prod", uid: "u" };
+  scraped("kube_pod_start_time", chosen, T0, 0, NOW);
   // It may list no namespace that has pods: `up` is all there is for two days.
   scraped("up", { ...KSM, cluster: "confined" }, 1, -24, NOW);
   scraped("kube_pod_start_time", { ...podOf("phases", 9), cluster: "confined" }, T0 - DAY, -24, -23);
