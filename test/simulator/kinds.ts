@@ -191,13 +191,17 @@ export const KINDS = {
       return place.job({ start, end: end + 2 * HOUR, containers: [{ ...ONE_CORE, runs }] });
     }),
 
-  // Upwards only: copies of another instance or stack that ended are merged by max, so a request that was lowered in place
-  // while kube-state-metrics was redeployed still counts as it was. accounting-rules: "copies of a series merged by max".
-  resized: (place) =>
-    place.inside(1).map(({ start, end }) => {
-      const resized = { at: start + 600, milliCores: place.random.pick([1500, 2000]) };
+  resized: (place) => [
+    ...place.inside(1).map(({ start, end }) => {
+      const resized = { at: start + 600, milliCores: place.random.pick([500, 1500, 2000]) };
       return place.job({ start, end, containers: [{ milliCores: 1000, resized }] });
     }),
+    // The copies of the instance that ended keep the request as it was.
+    ...place.calendar.redeploys.map((at) => {
+      const resized = { at: at + 15 * MINUTE, milliCores: 1000 };
+      return place.job({ start: at - HOUR, end: at + HOUR, containers: [{ milliCores: 2000, resized }] });
+    }),
+  ],
 
   "no-start": (place) => place.inside(1).map((time) => place.job({ ...time, starts: [] })),
 

@@ -147,11 +147,10 @@ const prefixes: readonly Situation[] = [
     after: "rule: labels_exported remains where a prefix other than these two is found",
     cluster: MONTH,
     whole: false,
-    held: () => [
-      ...simulate({ ...MONTH, stacks: [EXPORTED] }).map((one) =>
+    held: () =>
+      simulate({ ...MONTH, stacks: [EXPORTED] }).map((one) =>
         aboutPods(one) ? { ...one, labels: renamed(/^exported_/, "orig_")(one.labels) } : one,
       ),
-    ],
     runs: [
       { right: { exit: 2, codes: ["labels_exported"], published: { [JAN]: "nothing" }, says: [/orig_/] } },
       {
