@@ -66,6 +66,7 @@ const DROPS: readonly Drop[] = [
     drop: (shown, at) => dropped(shown, (one) => terminal(one) && one.labels["phase"] === "Succeeded", from(at)),
     code: "phase_missing",
     says: /kube_pod_status_phase/,
+    atNoon: false,
   },
   {
     name: "completion times and terminal phases",
@@ -73,6 +74,7 @@ const DROPS: readonly Drop[] = [
     drop: (shown, at) => dropped(shown, (one) => terminal(one) || metric(END)(one), from(at)),
     code: "phase_missing",
     says: /kube_pod_status_phase/,
+    atNoon: false,
   },
   {
     name: "all but kube_pod_info",
@@ -81,6 +83,7 @@ const DROPS: readonly Drop[] = [
       dropped(shown, (one) => one.name.startsWith("kube_pod_") && one.name !== "kube_pod_info", from(at)),
     code: "metric_missing",
     says: /kube_pod_start_time/,
+    atNoon: false,
   },
   {
     name: "CPU requests, while a pod of kube-system is seen",

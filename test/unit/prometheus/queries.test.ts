@@ -9,7 +9,7 @@ import { spellings } from "../../../lib/prometheus/labels.ts";
 import type { Spelling } from "../../../lib/prometheus/labels.ts";
 import {
   copyQueries,
-  dailyQuery,
+  sightQuery,
   factQuery,
   presenceQueries,
   sampleQuery,
@@ -46,7 +46,7 @@ const everyQuery = (selection: Selection): readonly { readonly asks: string; rea
 function questionsInDoubt(selection: Selection, only: Only | undefined): readonly string[] {
   const own = spellings(selection).flatMap((spelling) => [
     ...(["cpu", "memory"] as const).flatMap((of) => Object.values(copyQueries(of, selection, spelling, window, only))),
-    dailyQuery(selection, spelling, only),
+    sightQuery(selection, spelling, only),
     sampleQuery(selection, spelling, window, 25),
   ]);
   const presence = (["ends", "starts", "phases", "requests", "kube-system"] as const).flatMap((of) =>
