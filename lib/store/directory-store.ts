@@ -64,14 +64,14 @@ export class DirectoryStore implements ObjectStore {
     let place: Place | undefined;
     try {
       place = this.#find(key);
-      while (place !== undefined) {
+      if (place === undefined) return undefined;
+      for (;;) {
         const newest = versionsOf(place).at(-1);
         if (newest === undefined) return undefined;
         const body = this.#read(place, newest);
         // Gone since it was listed: it was replaced and cleaned up, or removed.
         if (body !== undefined) return { body, version: versionTag(newest, body) };
       }
-      return undefined;
     } catch (thrown) {
       throw storeError(thrown, "read", path);
     } finally {

@@ -160,6 +160,7 @@ describe.runIf(isRoot)("root", () => {
   test("in its own queue that ssmsend's group shares, shares with the group", async () => {
     makeRoot("queue", 0, APEL_GROUP, 0o2770);
     await goesThrough({ ...ROOT, umask: "077" });
+    for (const entry of entriesOf("queue")) expect(entry).toMatchObject({ uid: 0, gid: APEL_GROUP });
   });
 
   test("in a plain directory too", async () => {

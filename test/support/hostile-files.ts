@@ -3,7 +3,8 @@ import { execFileSync, spawnSync } from "node:child_process";
 import fs from "node:fs";
 import { createServer } from "node:net";
 import { dirname, join } from "node:path";
-import fc from "fast-check";
+import { constantFrom, tuple, uniqueArray } from "fast-check";
+import type { Arbitrary } from "fast-check";
 
 /** Another folder, with files old enough and named so that gridmeter would clear them away in its own. */
 export type Victim = { readonly folder: string; readonly secret: string; unharmed(): boolean };
@@ -83,8 +84,8 @@ export function makeOdd(kind: OddKind, path: string, victim: Victim): void {
 }
 
 /** Some odd things at some of these places. */
-export function oddThings(places: readonly string[]): fc.Arbitrary<readonly (readonly [string, OddKind])[]> {
-  return fc.uniqueArray(fc.tuple(fc.constantFrom(...places), fc.constantFrom(...ODD_KINDS)), {
+export function oddThings(places: readonly string[]): Arbitrary<readonly (readonly [string, OddKind])[]> {
+  return uniqueArray(tuple(constantFrom(...places), constantFrom(...ODD_KINDS)), {
     minLength: 1,
     maxLength: 6,
     selector: ([place]) => place,

@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import { array, assert, constantFrom, nat, property, record } from "fast-check";
 import { describe, expect, test } from "vitest";
 import { belongingIn } from "../../../lib/store/belonging.ts";
 
@@ -33,11 +33,11 @@ test("in a queue of root's that apel's group shares, root shares too", () => {
 });
 
 test("whoever is not refused leaves entries that the queue's owner, or root's group, may lock", () => {
-  const id = fc.constantFrom(0, 1, 2, 3);
-  const own = fc.record({ uid: id, gid: id, groups: fc.array(id) });
-  const folder = fc.record({ uid: id, gid: id, mode: fc.nat(0o7777) });
-  fc.assert(
-    fc.property(folder, own, (folder, own) => {
+  const id = constantFrom(0, 1, 2, 3);
+  const own = record({ uid: id, gid: id, groups: array(id) });
+  const folder = record({ uid: id, gid: id, mode: nat(0o7777) });
+  assert(
+    property(folder, own, (folder, own) => {
       const belonging = belongingIn(folder, "queue", own);
       if (belonging === undefined) {
         expect([0, folder.uid]).not.toContain(own.uid);
