@@ -2,7 +2,7 @@ import { checkQueueOwner } from "../store/belonging.ts";
 import { errnoOf, isErrno, linkError, storeError } from "../store/fs-error.ts";
 import { GuardedFolder, Odd, oddError } from "../store/guarded-folder.ts";
 import { isGridmeterLock, lockMessage, unlockMessage } from "./dirq-lock.ts";
-import type { DirqElement } from "./dirq-lock.ts";
+import type { DirqElement, DirqLocking } from "./dirq-lock.ts";
 import { isDirqDirectory, isDirqElement, newDirqName } from "./dirq-names.ts";
 import { LARGEST_QUEUED } from "./message-queue.ts";
 import type { MessageQueue, OpenQueue, QueuedMessage, ReplaceResult } from "./message-queue.ts";
@@ -113,14 +113,27 @@ class OpenDirq implements OpenQueue {
     try {
       const text = message.folder.read(message.name, LARGEST_QUEUED);
       if (!(text instanceof Odd)) return text;
-      const locking = await lockMessage(message, this.#held.marker);
-      if (locking === "gone") return undefined;
-      const said = `${message.folder.path}/${message.name} is ${text.what}. ssmsend holds it, so it is left alone; the rest goes on.`;
-      this.#warn(locking === "busy" ? said : await message.folder.setAside(message.name, text, this.#held.scratch));
-      if (locking === "held") await unlockMessage(message);
+      await this.#setAside(message, text);
       return undefined;
     } finally {
       message.folder.close();
+    }
+  }
+
+  async #setAside(message: DirqElement, odd: Odd): Promise<void> {
+    const { folder, name } = message;
+    let locking: DirqLocking | "refused";
+    try {
+      locking = await lockMessage(message, this.#held.marker);
+    } catch {
+      locking = "refused";
+    }
+    if (locking === "held") {
+      this.#warn(await folder.setAside(name, odd, this.#held.scratch));
+      await unlockMessage(message);
+    } else if (locking !== "gone") {
+      const why = locking === "busy" ? "ssmsend holds it" : "This user may not lock it";
+      this.#warn(`${folder.path}/${name} is ${odd.what}. ${why}, so it is left alone; the rest goes on.`);
     }
   }
 

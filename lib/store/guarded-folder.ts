@@ -5,7 +5,7 @@ import fsp from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { GridmeterError } from "../errors.ts";
-import { belongingIn, groupMayWrite, ownAccount, queueOwnerError } from "./belonging.ts";
+import { belongingIn, groupMayWrite, queueOwnerError } from "./belonging.ts";
 import type { Belonging, Purpose } from "./belonging.ts";
 import { isErrno, orIfMissing } from "./fs-error.ts";
 
@@ -105,7 +105,7 @@ export class GuardedFolder {
     const root = this.#root;
     return closedOnError(fd, () => {
       const { uid, gid } = fs.fstatSync(fd);
-      const trusted = [0, root.uid, ownAccount()?.uid].includes(uid) || (root.shared && gid === root.gid);
+      const trusted = [0, root.uid, process.geteuid?.()].includes(uid) || (root.shared && gid === root.gid);
       if (trusted) return new GuardedFolder(join(this.path, name), fd, root);
       fs.closeSync(fd);
       return new Odd(`a folder of another user (${uid})`, true);
@@ -127,7 +127,8 @@ export class GuardedFolder {
       const made = this.open(name);
       // Gone at once: ssmsend's purge removes empty folders.
       if (made === undefined) continue;
-      if (made instanceof GuardedFolder) made.#give(made.#fd, mode);
+      if (made instanceof GuardedFolder && fs.fstatSync(made.#fd).uid === process.geteuid?.())
+        made.#give(made.#fd, mode);
       await this.sync();
       return made;
     }
@@ -259,7 +260,7 @@ export class GuardedFolder {
     const { owner } = this.#root.belonging;
     if (owner === undefined) return;
     const stat = fs.fstatSync(this.#fd);
-    if (stat.uid !== ownAccount()?.uid) return;
+    if (stat.uid !== process.geteuid?.()) return;
     const right =
       stat.uid === owner.uid && stat.gid === owner.gid && (mode ?? stat.mode & 0o7777) === (stat.mode & 0o7777);
     if (!right) this.#give(this.#fd, mode);

@@ -1,8 +1,11 @@
 // A neighbour who may write in the queue: nothing of anybody else's is read, changed or removed, and delivery goes on.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import fs from "node:fs";
 import { join } from "node:path";
 import { assert, asyncProperty } from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { GridmeterError } from "../../../lib/errors.ts";
 import { DirqQueue } from "../../../lib/outbox/dirq-queue.ts";
 import type { MessageQueue } from "../../../lib/outbox/message-queue.ts";
 import { PlainDirectoryQueue } from "../../../lib/outbox/plain-directory-queue.ts";
@@ -135,6 +138,58 @@ describe("a dirq", () => {
     expect(await dirqTool("read", root)).toEqual(["1"]);
   });
 });
+
+const SWAPPER = `
+import os, sys
+root, victim, names = sys.argv[1], sys.argv[2], sys.argv[3:]
+print("up", flush=True)
+while True:
+    for name in names:
+        path = os.path.join(root, name)
+        try:
+            os.rename(path, path + ".away")
+            os.symlink(victim, path)
+            os.unlink(path)
+            os.rename(path + ".away", path)
+        except OSError:
+            pass
+`;
+
+test.each(["dirq", "dir"])(
+  "a neighbour who swaps folders of a %s for links all the while: nothing of anybody else's is touched",
+  async (kind) => {
+    const root = join(scratch.path, "swapped");
+    const names = [".gridmeter", "67748580"];
+    for (const name of names) fs.mkdirSync(join(root, name), { recursive: true });
+    const warn = (): undefined => undefined;
+    const queue = kind === "dirq" ? new DirqQueue(root, 0, warn) : new PlainDirectoryQueue(root, 0, warn);
+    const swapper = spawn("/usr/bin/python3", ["-c", SWAPPER, root, victim.folder, ...names]);
+    await once(swapper.stdout, "data");
+    let done = 0;
+    try {
+      for (const end = Date.now() + 2000; Date.now() < end;) {
+        try {
+          await queue.exclusively(async (open) => {
+            const held = await open.list();
+            for (const { read } of held) await read();
+            await open.replace(
+              held.map(({ name }) => name),
+              ["new\n"],
+            );
+            done += 1;
+          });
+        } catch (thrown) {
+          expect(thrown).toBeInstanceOf(GridmeterError);
+        }
+      }
+    } finally {
+      swapper.kill("SIGKILL");
+    }
+    expect(done).toBeGreaterThan(0);
+    expect(victim.unharmed()).toBe(true);
+  },
+  20_000,
+);
 
 const PLAIN_PLACES = [
   ".gridmeter",
