@@ -143,16 +143,21 @@ const SWAPPER = `
 import os, sys
 root, victim, names = sys.argv[1], sys.argv[2], sys.argv[3:]
 print("up", flush=True)
+turn = 0
+def attempt(step, *args):
+    try:
+        step(*args)
+    except OSError:
+        pass
 while True:
     for name in names:
+        turn += 1
         path = os.path.join(root, name)
-        try:
-            os.rename(path, path + ".away")
-            os.symlink(victim, path)
-            os.unlink(path)
-            os.rename(path + ".away", path)
-        except OSError:
-            pass
+        away = "%s.away%d" % (path, turn)
+        attempt(os.rename, path, away)
+        attempt(os.symlink, victim, path)
+        attempt(os.unlink, path)
+        attempt(os.rename, away, path)
 `;
 
 test.each(["dirq", "dir"])(
