@@ -125,6 +125,11 @@ export const ERRORS = {
     retryable: false,
     meaning: "The file system has no hard links, which the queue needs.",
   },
+  queue_owner: {
+    exit: 2,
+    retryable: false,
+    meaning: "The queue belongs to another user, who could not lock or remove what gridmeter writes there.",
+  },
   store_conflict: { exit: 4, retryable: true, meaning: "Another run changed the same state again and again." },
   queue_failed: { exit: 4, retryable: true, meaning: "The SQS queue could not be read or written." },
   queue_busy: {

@@ -10,7 +10,7 @@ import { Progress } from "../show/progress.ts";
 import { boundHeap } from "../bounded-heap.ts";
 import { jsonPieces, writeOut } from "../show/json.ts";
 import { monthsTable, tellRun } from "../show/run.ts";
-import { nowInSeconds, say } from "./options.ts";
+import { nowInSeconds, say, warn } from "./options.ts";
 import { outboxStore, sendOn } from "./send.ts";
 
 export type AccountOptions = {
@@ -54,8 +54,8 @@ export async function account(options: AccountOptions): Promise<number> {
   const now = nowInSeconds();
   const dryRun = options.dryRun === true;
   const only = options.tenant === undefined ? undefined : chosenTenants(settings, options.tenant);
-  const outbox = await openOutbox(settings.output, options.queue, dryRun, process.env);
-  const ledger = await openLedger(settings.ledger, dryRun, process.env);
+  const outbox = await openOutbox(settings.output, options.queue, dryRun, process.env, warn);
+  const ledger = await openLedger(settings.ledger, dryRun, process.env, warn);
   if (!ledger.remembers)
     say("--ledger none: this run remembers nothing, asks for every day, and has no guard against figures going down.");
   const progress = new Progress();

@@ -6,12 +6,12 @@ import { GridmeterError } from "../../lib/errors.ts";
 import { checkPrometheus } from "../../lib/prometheus/check.ts";
 import type { Finding } from "../../lib/prometheus/check.ts";
 import { MemoryStore } from "../../lib/store/memory-store.ts";
-import { openLedger } from "../../lib/wiring/places.ts";
+import { checkOutput, openLedger } from "../../lib/wiring/places.ts";
 import { clientOf, namespacesOf, runPorts } from "../../lib/wiring/run-ports.ts";
 import { boundHeap } from "../bounded-heap.ts";
 import { requestOf, settingsOf } from "./account.ts";
 import type { AccountOptions } from "./account.ts";
-import { nowInSeconds, say } from "./options.ts";
+import { nowInSeconds, say, warn } from "./options.ts";
 
 /** `BAD` keeps `gridmeter account` with the same options from exit code 0; `WARN` is worth a look. */
 type Judged = Omit<Finding, "ok"> & { readonly verdict: "ok" | "WARN" | "BAD" };
@@ -59,7 +59,8 @@ type Counted = {
 /** What `account` would do, with the ledger as it is and nothing written. */
 async function counted(settings: LoadedSettings, options: AccountOptions, now: number): Promise<Counted> {
   try {
-    const ledger = await openLedger(settings.ledger, true, process.env);
+    checkOutput(settings.output);
+    const ledger = await openLedger(settings.ledger, true, process.env, warn);
     const result = await runAccounting(
       settings.tenants.map(({ tenant }) => tenant),
       { ...runPorts(settings, ledger.store), outbox: new MemoryStore() },

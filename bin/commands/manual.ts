@@ -11,7 +11,7 @@ import { loadPlaces } from "../../lib/config/load.ts";
 import type { LoadedPlaces } from "../../lib/config/load.ts";
 import { GridmeterError, errorText } from "../../lib/errors.ts";
 import { openLedger, openOutbox } from "../../lib/wiring/places.ts";
-import { nowInSeconds, say } from "./options.ts";
+import { nowInSeconds, say, warn } from "./options.ts";
 import { outboxStore, sendOn } from "./send.ts";
 
 export type ManualOptions = {
@@ -62,7 +62,7 @@ function needed(what: "ledger" | "queue", place: string | undefined): string {
 /** `gridmeter manual`: sends hand-written records, or lifts their pins. Gives the exit code: 2 if a record was refused. */
 export async function manual(files: readonly string[], options: ManualOptions): Promise<number> {
   const places = placesOf(options);
-  const ledger = await openLedger(needed("ledger", places.ledger), false, process.env);
+  const ledger = await openLedger(needed("ledger", places.ledger), false, process.env, warn);
   const { store } = ledger;
   if (!ledger.remembers)
     throw usage("Pins and what was sent are kept in the ledger, so --ledger none cannot be used here.");
@@ -74,7 +74,7 @@ export async function manual(files: readonly string[], options: ManualOptions): 
   if (options.site !== undefined || options.submitHost !== undefined || options.month !== undefined)
     throw usage("--site, --submit-host and --month go with --unpin.");
   if (files.length === 0) throw usage("Name at least one file.");
-  const outbox = await openOutbox(needed("queue", places.output), options.queue, false, process.env);
+  const outbox = await openOutbox(needed("queue", places.output), options.queue, false, process.env, warn);
   const now = nowInSeconds();
   const stores = { store, outbox: outboxStore(outbox, ledger) };
   const report = await submitManual(stores, await inputs(files), { now, damaged });

@@ -6,6 +6,9 @@ export function say(text: string): void {
   process.stderr.write(`gridmeter: ${text}\n`);
 }
 
+/** A warning on stderr. */
+export const warn = (text: string): void => say(`warning: ${text}`);
+
 /** Collects an option that may be given several times. */
 export function several(value: string, held: readonly string[] | undefined): readonly string[] {
   if (value === "") throw new InvalidArgumentError("it is empty");

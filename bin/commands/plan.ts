@@ -6,12 +6,12 @@ import { queriesFor } from "../../lib/prometheus/plan-queries.ts";
 import { openLedger } from "../../lib/wiring/places.ts";
 import { requestOf, settingsOf } from "./account.ts";
 import type { AccountOptions } from "./account.ts";
-import { nowInSeconds, say } from "./options.ts";
+import { nowInSeconds, say, warn } from "./options.ts";
 
 /** `gridmeter plan`: what a run now would ask for and decide about. Asks and writes nothing. Gives the exit code. */
 export async function plan(options: AccountOptions): Promise<number> {
   const settings = settingsOf(options);
-  const { store } = await openLedger(settings.ledger, true, process.env);
+  const { store } = await openLedger(settings.ledger, true, process.env, warn);
   const { months, units } = await outlook(
     settings.tenants.map(({ tenant }) => tenant),
     store,

@@ -31,8 +31,8 @@ export async function spool(options: SpoolOptions): Promise<number> {
   // An environment file of systemd may leave it empty.
   const queueUrl =
     options.queue === undefined || options.queue.trim() === "" ? undefined : checkedQueueUrl(options.queue);
-  const queue = openQueue(output);
   const log = pino({ name: "gridmeter-spool", base: { pid: process.pid } }, pino.destination({ fd: 2, sync: true }));
+  const queue = openQueue(output, (text) => log.warn({}, text));
   const store = await openSource("--source", source, process.env, foreignWarning(log));
   const ports: SpoolPorts = { store, queue, log, now: nowInSeconds, ...(await bellOf(queueUrl, visibility)) };
   const stop = stopSignal(log);

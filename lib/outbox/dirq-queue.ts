@@ -1,9 +1,10 @@
-import fsp from "node:fs/promises";
-import { dirname, join } from "node:path";
-import { makeDirectory, syncDirectory, writeDurably } from "../store/durable.ts";
-import { errnoOf, isErrno, linkError, orIfMissing, storeError } from "../store/fs-error.ts";
+import { checkQueueOwner } from "../store/belonging.ts";
+import { errnoOf, isErrno, linkError, storeError } from "../store/fs-error.ts";
+import { GuardedFolder, Odd, oddError } from "../store/guarded-folder.ts";
 import { isGridmeterLock, lockMessage, unlockMessage } from "./dirq-lock.ts";
+import type { DirqElement, DirqLocking } from "./dirq-lock.ts";
 import { isDirqDirectory, isDirqElement, newDirqName } from "./dirq-names.ts";
+import { LARGEST_QUEUED } from "./message-queue.ts";
 import type { MessageQueue, OpenQueue, QueuedMessage, ReplaceResult } from "./message-queue.ts";
 import { withQueueLock } from "./queue-lock.ts";
 import type { Held } from "./queue-lock.ts";
@@ -16,109 +17,180 @@ export class DirqQueue implements MessageQueue {
   readonly place: string;
   readonly #root: string;
   readonly #patience: number;
+  readonly #warn: (text: string) => void;
 
-  constructor(root: string, patience = PATIENCE) {
+  constructor(root: string, patience = PATIENCE, warn: (text: string) => void = () => undefined) {
     this.#root = root;
     this.#patience = patience;
+    this.#warn = warn;
     this.place = `dirq:${root}`;
   }
 
   async exclusively<T>(work: (queue: OpenQueue) => Promise<T>): Promise<T | "taken"> {
+    checkQueueOwner(this.#root);
+    let root: GuardedFolder | undefined;
     try {
-      return await withQueueLock(this.#root, this.#patience, (held) => work(new OpenDirq(this.#root, held)));
+      const queue = (root = await GuardedFolder.makeRoot(this.#root, "queue"));
+      const warn = this.#warn;
+      return await withQueueLock(queue, this.#patience, warn, (held) => work(new OpenDirq(queue, held, warn)));
     } catch (thrown) {
       // What is no failed system call comes from the caller's work, and is not the queue's to explain.
       throw errnoOf(thrown) === undefined ? thrown : storeError(thrown, "write to the queue", this.#root);
+    } finally {
+      root?.close();
     }
   }
 }
 
-class OpenDirq implements OpenQueue {
-  readonly #root: string;
-  readonly #held: Held;
+/** A new message in the making. */
+type Temporary = { readonly folder: GuardedFolder; readonly directory: string; readonly name: string };
 
-  constructor(root: string, held: Held) {
+class OpenDirq implements OpenQueue {
+  readonly #root: GuardedFolder;
+  readonly #held: Held;
+  readonly #warn: (text: string) => void;
+
+  constructor(root: GuardedFolder, held: Held, warn: (text: string) => void) {
     this.#root = root;
     this.#held = held;
+    this.#warn = warn;
   }
 
   async list(): Promise<readonly QueuedMessage[]> {
     const messages: QueuedMessage[] = [];
-    for (const directory of (await fsp.readdir(this.#root)).filter(isDirqDirectory).sort()) {
-      const files = await orIfMissing(fsp.readdir(join(this.#root, directory)), []);
-      for (const file of files.filter(isDirqElement).sort()) {
-        const name = `${directory}/${file}`;
-        messages.push({ name, read: () => orIfMissing(fsp.readFile(join(this.#root, name), "utf8"), undefined) });
+    for (const directory of this.#root.names().filter(isDirqDirectory).sort()) {
+      const folder = this.#root.open(directory);
+      if (folder instanceof Odd) await this.#passOver(directory, folder);
+      if (!(folder instanceof GuardedFolder)) continue;
+      try {
+        const files = folder.names();
+        for (const file of files.filter(isDirqElement).sort()) {
+          const name = `${directory}/${file}`;
+          messages.push({ name, read: () => this.#read(name) });
+        }
+        await dropOrphans(folder, files);
+      } finally {
+        folder.close();
       }
-      await dropOrphans(join(this.#root, directory), files);
     }
     return messages;
   }
 
   async replace(older: readonly string[], bodies: readonly string[]): Promise<ReplaceResult> {
     await this.#held.refresh();
-    const locked: string[] = [];
-    const written: string[] = [];
+    const opened: GuardedFolder[] = [];
+    const locked: DirqElement[] = [];
+    const written: Temporary[] = [];
     try {
       for (const name of older) {
-        const message = join(this.#root, name);
+        const message = this.#find(name);
+        if (message === undefined) continue;
+        opened.push(message.folder);
         const locking = await lockMessage(message, this.#held.marker);
         if (locking === "busy") return { status: "busy", name };
         if (locking === "held") locked.push(message);
       }
       // All that can fail for want of space comes before the first removal.
-      for (const body of bodies) written.push(await writeTemporary(this.#root, body));
-      for (const message of locked) await orIfMissing(fsp.unlink(message), undefined);
+      for (const body of bodies) written.push(await this.#writeTemporary(body));
+      for (const { folder, name } of locked) await folder.remove(name);
       // A power cut must not bring an older message back beside a new one.
-      for (const directory of new Set(locked.map(dirname))) await syncDirectory(directory);
+      for (const folder of new Map(locked.map((each) => [each.folder.path, each.folder])).values()) await folder.sync();
       const names: string[] = [];
       for (const temporary of written) names.push(await publish(temporary));
       return { status: "added", names };
     } finally {
-      for (const temporary of written) await orIfMissing(fsp.unlink(temporary), undefined);
+      for (const { folder, name } of written) await folder.remove(name);
       // Only after the message itself is gone (or stays after all): else ssmsend could take it in between.
       for (const message of locked) await unlockMessage(message);
+      for (const folder of [...opened, ...written.map((each) => each.folder)]) folder.close();
     }
   }
-}
 
-async function writeTemporary(root: string, body: string): Promise<string> {
-  for (;;) {
-    const { directory, file } = newDirqName();
-    const temporary = join(root, directory, `${file}.tmp`);
+  /** Reads a message. What is none is locked as a message is, and moved out of ssmsend's way too. */
+  async #read(name: string): Promise<string | undefined> {
+    const message = this.#find(name);
+    if (message === undefined) return undefined;
     try {
-      await writeDurably(temporary, body);
-      return temporary;
-    } catch (thrown) {
-      // ENOENT: a new minute, or ssmsend's purge removed the empty directory.
-      if (isErrno(thrown, "ENOENT")) await makeDirectory(dirname(temporary));
-      else if (!isErrno(thrown, "EEXIST")) throw thrown;
+      const text = message.folder.read(message.name, LARGEST_QUEUED);
+      if (!(text instanceof Odd)) return text;
+      await this.#setAside(message, text);
+      return undefined;
+    } finally {
+      message.folder.close();
+    }
+  }
+
+  async #setAside(message: DirqElement, odd: Odd): Promise<void> {
+    const { folder, name } = message;
+    let locking: DirqLocking | "refused";
+    try {
+      locking = await lockMessage(message, this.#held.marker);
+    } catch {
+      locking = "refused";
+    }
+    if (locking === "held") {
+      this.#warn(await folder.setAside(name, odd, this.#held.scratch));
+      await unlockMessage(message);
+    } else if (locking !== "gone") {
+      const why = locking === "busy" ? "ssmsend holds it" : "This user may not lock it";
+      this.#warn(`${folder.path}/${name} is ${odd.what}. ${why}, so it is left alone; the rest goes on.`);
+    }
+  }
+
+  /** The caller closes the folder. */
+  #find(name: string): DirqElement | undefined {
+    const [directory = "", file = ""] = name.split("/");
+    const folder = this.#root.open(directory);
+    return folder instanceof GuardedFolder ? { folder, name: file } : undefined;
+  }
+
+  async #passOver(directory: string, odd: Odd): Promise<void> {
+    if (!odd.foreign) this.#warn(await this.#root.setAside(directory, odd, this.#held.scratch));
+    else this.#warn(`${this.#root.path}/${directory} is ${odd.what}. It is left alone, with what is in it.`);
+  }
+
+  async #writeTemporary(body: string): Promise<Temporary> {
+    for (;;) {
+      const { directory, file } = newDirqName();
+      const folder = await this.#root.make(directory);
+      if (folder instanceof Odd) {
+        this.#warn(await this.#root.setAside(directory, folder, this.#held.scratch));
+        if (this.#root.stat(directory) !== undefined) throw oddError(`${this.#root.path}/${directory}`, folder);
+        continue;
+      }
+      const name = `${file}.tmp`;
+      try {
+        await folder.write(name, body);
+        return { folder, directory, name };
+      } catch (thrown) {
+        folder.close();
+        // ENOENT: ssmsend's purge removed the empty directory.
+        if (!isErrno(thrown, "ENOENT", "EEXIST")) throw thrown;
+      }
     }
   }
 }
 
 /** Makes a finished message visible: from here on ssmsend may take it. The caller removes the temporary file. */
-async function publish(temporary: string): Promise<string> {
-  const directory = dirname(temporary);
+async function publish({ folder, directory, name }: Temporary): Promise<string> {
   for (;;) {
     const { file } = newDirqName();
     try {
-      await fsp.link(temporary, join(directory, file));
+      await folder.link(name, folder, file);
     } catch (thrown) {
       if (isErrno(thrown, "EEXIST")) continue;
-      throw linkError(thrown, join(directory, file));
+      throw linkError(thrown, `${folder.path}/${file}`);
     }
-    await syncDirectory(directory);
-    return `${directory.slice(-8)}/${file}`;
+    await folder.sync();
+    return `${directory}/${file}`;
   }
 }
 
 /** Locks of a gridmeter killed after it removed the message and before it removed the lock. */
-async function dropOrphans(directory: string, files: readonly string[]): Promise<void> {
+async function dropOrphans(folder: GuardedFolder, files: readonly string[]): Promise<void> {
   for (const file of files) {
-    const element = file.slice(0, -".lck".length);
-    if (!file.endsWith(".lck") || files.includes(element)) continue;
-    const message = join(directory, element);
-    if (await isGridmeterLock(message, join(directory, file))) await unlockMessage(message);
+    const name = file.slice(0, -".lck".length);
+    if (!file.endsWith(".lck") || !isDirqElement(name) || files.includes(name)) continue;
+    if (isGridmeterLock({ folder, name }) === true) await unlockMessage({ folder, name });
   }
 }

@@ -1,7 +1,10 @@
+/** A file in the queue is read up to this size, bytes; a larger one is none of APEL's (ours are below half a megabyte). */
+export const LARGEST_QUEUED = 16 * 1024 * 1024;
+
 /** A message that ssmsend would see, by the name under which the queue knows it. */
 export type QueuedMessage = {
   readonly name: string;
-  /** its text; undefined if it was sent meanwhile */
+  /** its text; undefined if it was sent meanwhile, or is no file and was set aside */
   readonly read: () => Promise<string | undefined>;
 };
 
@@ -30,7 +33,7 @@ export interface MessageQueue {
   /**
    * Runs `work` while no other gridmeter is at the queue; else two of them could add their generations in the wrong
    * order. Waits for the other one some seconds; "taken" if that was not enough (`work` did not run then).
-   * @throws GridmeterError `store_failed`, `store_no_hard_links`
+   * @throws GridmeterError `store_failed`, `store_no_hard_links`, `queue_owner`
    */
   exclusively<T>(work: (queue: OpenQueue) => Promise<T>): Promise<T | "taken">;
 }

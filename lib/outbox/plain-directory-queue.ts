@@ -1,9 +1,9 @@
-import fsp from "node:fs/promises";
-import { basename, join } from "node:path";
-import { syncDirectory, writeDurably } from "../store/durable.ts";
-import { errnoOf, orIfMissing, storeError } from "../store/fs-error.ts";
+import { checkQueueOwner } from "../store/belonging.ts";
+import { errnoOf, storeError } from "../store/fs-error.ts";
+import { GuardedFolder, Odd } from "../store/guarded-folder.ts";
 import { PATIENCE } from "./dirq-queue.ts";
 import { newDirqName } from "./dirq-names.ts";
+import { LARGEST_QUEUED } from "./message-queue.ts";
 import type { MessageQueue, OpenQueue, QueuedMessage, ReplaceResult } from "./message-queue.ts";
 import { withQueueLock } from "./queue-lock.ts";
 import type { Held } from "./queue-lock.ts";
@@ -17,40 +17,49 @@ export class PlainDirectoryQueue implements MessageQueue {
   readonly place: string;
   readonly #root: string;
   readonly #patience: number;
+  readonly #warn: (text: string) => void;
 
-  constructor(root: string, patience = PATIENCE) {
+  constructor(root: string, patience = PATIENCE, warn: (text: string) => void = () => undefined) {
     this.#root = root;
     this.#patience = patience;
+    this.#warn = warn;
     this.place = `dir:${root}`;
   }
 
   async exclusively<T>(work: (queue: OpenQueue) => Promise<T>): Promise<T | "taken"> {
+    checkQueueOwner(this.#root);
+    let root: GuardedFolder | undefined;
     try {
-      return await withQueueLock(this.#root, this.#patience, (held) => work(new OpenDirectory(this.#root, held)));
+      const queue = (root = await GuardedFolder.makeRoot(this.#root, "queue"));
+      const warn = this.#warn;
+      return await withQueueLock(queue, this.#patience, warn, (held) => work(new OpenDirectory(queue, held, warn)));
     } catch (thrown) {
       // What is no failed system call comes from the caller's work, and is not the queue's to explain.
       throw errnoOf(thrown) === undefined ? thrown : storeError(thrown, "write to the queue", this.#root);
+    } finally {
+      root?.close();
     }
   }
 }
 
 class OpenDirectory implements OpenQueue {
-  readonly #root: string;
+  readonly #root: GuardedFolder;
   readonly #held: Held;
+  readonly #warn: (text: string) => void;
 
-  constructor(root: string, held: Held) {
+  constructor(root: GuardedFolder, held: Held, warn: (text: string) => void) {
     this.#root = root;
     this.#held = held;
+    this.#warn = warn;
   }
 
   async list(): Promise<readonly QueuedMessage[]> {
     const found: (QueuedMessage & { readonly mtime: bigint })[] = [];
-    for (const name of await fsp.readdir(this.#root)) {
-      const path = join(this.#root, name);
-      const stat = await orIfMissing(fsp.stat(path, { bigint: true }), undefined);
-      if (!stat?.isFile()) continue;
-      const read = (): Promise<string | undefined> => orIfMissing(fsp.readFile(path, "utf8"), undefined);
-      found.push({ name, read, mtime: stat.mtimeNs });
+    for (const name of this.#root.names()) {
+      const stat = this.#root.stat(name);
+      // ssmsend passes over folders, but follows a link to a file.
+      if (stat === undefined || stat.isDirectory()) continue;
+      found.push({ name, read: () => this.#read(name), mtime: stat.mtimeNs });
     }
     found.sort((a, b) => (a.mtime === b.mtime ? (a.name < b.name ? -1 : 1) : a.mtime < b.mtime ? -1 : 1));
     return found.map(({ name, read }) => ({ name, read }));
@@ -58,22 +67,30 @@ class OpenDirectory implements OpenQueue {
 
   async replace(older: readonly string[], bodies: readonly string[]): Promise<ReplaceResult> {
     await this.#held.refresh();
+    const root = this.#root;
+    const { scratch } = this.#held;
     const written: string[] = [];
     try {
       for (const body of bodies) {
-        const temporary = join(this.#held.scratch, newDirqName().file);
-        await writeDurably(temporary, body);
-        written.push(temporary);
+        const name = newDirqName().file;
+        await scratch.write(name, body);
+        written.push(name);
       }
-      for (const name of older) await orIfMissing(fsp.unlink(join(this.#root, name)), undefined);
+      for (const name of older) await root.remove(name);
       // A power cut must not bring an older message back beside a new one.
-      await syncDirectory(this.#root);
-      const names = written.map((path) => basename(path));
-      for (const name of names) await fsp.rename(join(this.#held.scratch, name), join(this.#root, name));
-      await syncDirectory(this.#root);
-      return { status: "added", names };
+      await root.sync();
+      for (const name of written) await scratch.rename(name, root, name);
+      await root.sync();
+      return { status: "added", names: written };
     } finally {
-      for (const temporary of written) await orIfMissing(fsp.unlink(temporary), undefined);
+      for (const name of written) await scratch.remove(name);
     }
+  }
+
+  async #read(name: string): Promise<string | undefined> {
+    const text = this.#root.read(name, LARGEST_QUEUED);
+    if (!(text instanceof Odd)) return text;
+    this.#warn(await this.#root.setAside(name, text, this.#held.scratch));
+    return undefined;
   }
 }

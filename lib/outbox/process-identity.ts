@@ -3,6 +3,8 @@ import { hostname } from "node:os";
 import { z } from "zod";
 
 const SIGN = "gridmeter lock ";
+/** No lock's text is longer, in bytes. */
+export const LOCK_TEXT = 4096;
 
 const identity = z.object({
   host: z.string(),

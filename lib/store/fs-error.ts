@@ -28,6 +28,7 @@ const REMEDIES: Readonly<Record<string, string>> = {
   EPERM: "The permissions forbid it: give the user that runs gridmeter write access to the directory.",
   ENOTDIR: "A file stands where a directory is needed: move it away or name another directory.",
   EISDIR: "A directory stands where a file is needed: move it away or name another directory.",
+  ELOOP: "Links point in a circle: mend them or name another directory.",
   ENAMETOOLONG: "The path is too long for the file system: name a directory with a shorter path.",
   EMFILE: "Too many files are open: raise the limit (ulimit -n) and run again.",
   ESTALE: "The network file system lost the file: mount it again and run again.",

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 
-const NAME = /^(.+)\.v(\d{10})$/;
+/** Numbers begin at 1; the highest are left out, so that one more is still a number that is read. */
+const NAME = /^(.+)\.v((?!0{10})[0-8]\d{9})$/;
 
 /** The file name of a key's last segment at version `n`. */
 export function versionName(name: string, n: number): string {

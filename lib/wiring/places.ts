@@ -1,15 +1,18 @@
 import { parseBucketPlace, parseDestination, parseLedgerPlace } from "../config/destination.ts";
 import type { BucketPlace, Destination } from "../config/destination.ts";
 import { GridmeterError } from "../errors.ts";
-import { DirqQueue } from "../outbox/dirq-queue.ts";
+import { DirqQueue, PATIENCE } from "../outbox/dirq-queue.ts";
 import type { MessageQueue } from "../outbox/message-queue.ts";
 import { PlainDirectoryQueue } from "../outbox/plain-directory-queue.ts";
+import { checkQueueOwner } from "../store/belonging.ts";
 import { DirectoryStore } from "../store/directory-store.ts";
 import { MemoryStore } from "../store/memory-store.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { ReadOnlyStore } from "../store/read-only-store.ts";
 import type { S3Store } from "../store/s3-store.ts";
 import type { Environment } from "./aws.ts";
+
+type Warn = (text: string) => void;
 
 /** Where a run keeps its ledger and state, and its outgoing messages unless they go to a bucket. */
 export type OpenLedger = { readonly store: ObjectStore; readonly remembers: boolean };
@@ -30,25 +33,41 @@ export type OpenOutbox =
 
 const usage = (text: string): GridmeterError => new GridmeterError("usage", `${text}. Nothing was published.`);
 
-/** Opens `--ledger`. A dry run gets a store that writes nothing. @throws GridmeterError `usage`, `config_invalid` */
-export async function openLedger(text: string, dryRun: boolean, env: Environment): Promise<OpenLedger> {
+/** Tells each text once: what is odd in a folder is met again and again. */
+function once(warn: Warn): Warn {
+  const told = new Set<string>();
+  return (text) => {
+    if (told.has(text)) return;
+    told.add(text);
+    warn(text);
+  };
+}
+
+/**
+ * Opens `--ledger`. A dry run gets a store that writes nothing. `warn` is told of what is odd in a directory.
+ * @throws GridmeterError `usage`, `config_invalid`
+ */
+export async function openLedger(text: string, dryRun: boolean, env: Environment, warn: Warn): Promise<OpenLedger> {
   const parsed = parseLedgerPlace(text);
   if (!parsed.ok) throw usage(`--ledger ${JSON.stringify(text)} ${parsed.problem}`);
   const place = parsed.value;
   if (place.kind === "none") return { store: new MemoryStore(), remembers: false };
-  const store = place.kind === "s3" ? await openBucket(place, env) : new DirectoryStore(place.path);
+  const store =
+    place.kind === "s3" ? await openBucket(place, env) : new DirectoryStore(place.path, { warn: once(warn) });
   return { store: dryRun ? new ReadOnlyStore(store) : store, remembers: true };
 }
 
 /**
- * Opens `--output` (or OUTPUT_PATH) and `--queue`. A dry run gets a store that writes nothing.
- * @throws GridmeterError `usage`, `config_invalid`
+ * Opens `--output` (or OUTPUT_PATH) and `--queue`. A dry run gets a store that writes nothing. `warn` is told of what is odd in a
+ * queue on this host.
+ * @throws GridmeterError `usage`, `config_invalid`; `queue_owner` unless it is a dry run
  */
 export async function openOutbox(
   output: string,
   queueUrl: string | undefined,
   dryRun: boolean,
   env: Environment,
+  warn: Warn,
 ): Promise<OpenOutbox> {
   const destination = destinationOf(output);
   const url = queueUrl === undefined ? undefined : checkedQueueUrl(queueUrl);
@@ -57,7 +76,8 @@ export async function openOutbox(
       throw usage(
         `--queue ${JSON.stringify(url)} goes with --output s3://..., but the output is ${JSON.stringify(output)}`,
       );
-    const queue = localQueue(destination);
+    if (!dryRun) checkOutput(output);
+    const queue = localQueue(destination, warn);
     return { kind: "local", place: queue.place, queue };
   }
   const store = await openBucket(destination, env);
@@ -76,12 +96,19 @@ export async function openOutbox(
   };
 }
 
-/** Opens the queue on this host for `--output` of `gridmeter spool`. @throws GridmeterError `usage` */
-export function openQueue(text: string): MessageQueue {
+/** Refuses an `--output` on this host in which ssmsend could not lock what this user writes. @throws GridmeterError `usage`, `queue_owner` */
+export function checkOutput(text: string): void {
+  const destination = destinationOf(text);
+  if (destination.kind !== "s3") checkQueueOwner(destination.path);
+}
+
+/** Opens the queue on this host for `--output` of `gridmeter spool`. @throws GridmeterError `usage`, `queue_owner` */
+export function openQueue(text: string, warn: Warn): MessageQueue {
   const destination = destinationOf(text);
   if (destination.kind === "s3")
     throw usage(`--output ${JSON.stringify(text)} is no queue on this host. Write dirq:DIR or dir:DIR`);
-  return localQueue(destination);
+  checkOutput(text);
+  return localQueue(destination, warn);
 }
 
 /** Opens a bucket that is named by an option. @throws GridmeterError `usage`, `config_invalid` */
@@ -110,12 +137,12 @@ function destinationOf(text: string): Destination {
   throw usage(`--output ${JSON.stringify(text)} ${parsed.problem}`);
 }
 
-function localQueue(destination: Exclude<Destination, BucketPlace>): MessageQueue {
+function localQueue(destination: Exclude<Destination, BucketPlace>, warn: Warn): MessageQueue {
   switch (destination.kind) {
     case "dirq":
-      return new DirqQueue(destination.path);
+      return new DirqQueue(destination.path, PATIENCE, once(warn));
     case "directory":
-      return new PlainDirectoryQueue(destination.path);
+      return new PlainDirectoryQueue(destination.path, PATIENCE, once(warn));
   }
 }
 

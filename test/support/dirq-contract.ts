@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import fsp from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
@@ -123,9 +124,10 @@ export function messageQueueContract(kind: QueueKind): void {
     });
 
     describe("a lock of another gridmeter", () => {
+      const left = `lock-${randomUUID()}`;
       async function leave(owner: Partial<ReturnType<typeof ownIdentity>>, ageSeconds: number): Promise<void> {
         await fsp.mkdir(join(root, ".gridmeter"), { recursive: true });
-        const path = join(root, ".gridmeter", "lock-left");
+        const path = join(root, ".gridmeter", left);
         await fsp.writeFile(path, lockText({ ...ownIdentity(), ...owner }));
         const then = new Date(Date.now() - ageSeconds * 1000);
         await fsp.utimes(path, then, then);

@@ -11,7 +11,7 @@ export class Dead extends Error {
 }
 
 /** What changes a directory, so that a death between any two of them leaves another state. */
-const STEPS = ["open", "link", "unlink", "rename", "mkdir", "utimes"] as const;
+const STEPS = ["open", "link", "unlink", "rename", "mkdir", "lutimes"] as const;
 
 type Life = { steps: number; readonly last: number };
 const living = new AsyncLocalStorage<Life>();

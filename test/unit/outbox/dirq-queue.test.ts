@@ -1,5 +1,5 @@
 import fsp from "node:fs/promises";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { DirqQueue } from "../../../lib/outbox/dirq-queue.ts";
 import { lockText, ownIdentity } from "../../../lib/outbox/process-identity.ts";
@@ -65,7 +65,7 @@ test("ssmsend cannot lock a message while gridmeter holds it", async () => {
   const unlink = fsp.unlink.bind(fsp);
   let answer: unknown;
   vi.spyOn(fsp, "unlink").mockImplementation(async (path) => {
-    if (path === join(scratch.path, name!)) answer = await dirqTool("lock", scratch.path, name!);
+    if (basename(String(path)) === basename(name!)) answer = await dirqTool("lock", scratch.path, name!);
     await unlink(path);
   });
   expect((await replace([name!], "2")).status).toBe("added");
@@ -110,10 +110,10 @@ test("a directory that ssmsend's purge removes is made again", async () => {
   const open = fsp.open.bind(fsp);
   let purged = 0;
   vi.spyOn(fsp, "open").mockImplementation(async (...args) => {
-    const directory = join(String(args[0]), "..");
     if (String(args[0]).endsWith(".tmp") && purged < 3) {
       purged += 1;
-      await fsp.rm(directory, { recursive: true, force: true });
+      // It is named through its folder's descriptor.
+      await fsp.rm(await fsp.realpath(dirname(String(args[0]))), { recursive: true, force: true });
     }
     return open(...args);
   });

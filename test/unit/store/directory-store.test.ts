@@ -1,3 +1,5 @@
+import { randomUUID } from "node:crypto";
+import fs from "node:fs";
 import fsp from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
@@ -59,22 +61,26 @@ describe("a writer that was suspended between looking and linking, while what it
 
 test("a version that is cleaned up while it is read: the next one is read", async () => {
   await store.put("k", "old");
-  const readFile = fsp.readFile.bind(fsp);
-  vi.spyOn(fsp, "readFile").mockImplementationOnce(async () => {
-    await store.put("k", "new");
-    await fsp.unlink(join(scratch.path, "k.v0000000001"));
-    return readFile(join(scratch.path, "k.v0000000001"), "utf8");
+  const open = fs.openSync.bind(fs);
+  vi.spyOn(fs, "openSync").mockImplementation((...args) => {
+    if (String(args[0]).endsWith("/k.v0000000001")) {
+      fs.writeFileSync(join(scratch.path, "k.v0000000002"), "new");
+      fs.unlinkSync(join(scratch.path, "k.v0000000001"));
+    }
+    return open(...args);
   });
   expect((await store.get("k"))?.body).toBe("new");
 });
 
+const [OLD, YOUNG] = [randomUUID(), randomUUID()];
+
 test("temporary files of killed writers are swept after an hour", async () => {
   await store.put("k", "1");
-  for (const name of ["old", "young"]) await fsp.writeFile(join(scratch.path, ".tmp", name), "half");
+  for (const name of [OLD, YOUNG, "theirs"]) await fsp.writeFile(join(scratch.path, ".tmp", name), "half");
   const longAgo = new Date(Date.now() - 3_700_000);
-  await fsp.utimes(join(scratch.path, ".tmp", "old"), longAgo, longAgo);
+  for (const name of [OLD, "theirs"]) await fsp.utimes(join(scratch.path, ".tmp", name), longAgo, longAgo);
   await new DirectoryStore(scratch.path).put("k", "2");
-  expect(await temporaries()).toEqual(["young"]);
+  expect((await temporaries()).sort()).toEqual([YOUNG, "theirs"].sort());
   expect(await store.list("")).toEqual(["k"]);
 });
 
