@@ -4,6 +4,8 @@ import type { AgentConfig, AgentOverrides } from "../../lib/config/agent.ts";
 import { errorText } from "../../lib/errors.ts";
 import { buildAgent } from "../../lib/wiring/agent.ts";
 import type { Agent } from "../../lib/wiring/agent.ts";
+import { plainLog } from "../show/log.ts";
+import { forReader } from "../show/terminal.ts";
 import { endOnSignal, firstSignal } from "./agent-signals.ts";
 
 export type AgentOptions = AgentOverrides & { readonly once?: boolean | undefined };
@@ -30,7 +32,10 @@ export async function agent(options: AgentOptions, version: string): Promise<num
   destination.on("error", () => undefined);
   // On a disk that is full, its own exit hook would try to write for ever.
   process.prependListener("exit", () => destination.destroy());
-  const log = pino({ name: "gridmeter-agent", base: { pid: process.pid }, level: config.logLevel }, destination);
+  const log = pino(
+    { name: "gridmeter-agent", base: { pid: process.pid }, level: config.logLevel, hooks: plainLog },
+    destination,
+  );
   const flushed = (): Promise<void> =>
     new Promise((resolve) => {
       setTimeout(resolve, LAST_WORDS).unref();
@@ -49,7 +54,7 @@ export async function agent(options: AgentOptions, version: string): Promise<num
 async function runOnce(agent: Agent, { pushgateway }: AgentConfig, log: pino.Logger): Promise<number> {
   endOnSignal();
   const { text, pushes } = await agent.once();
-  if (pushgateway === undefined) process.stdout.write(text);
+  if (pushgateway === undefined) process.stdout.write(forReader(text, process.stdout.isTTY));
   const failures = [...pushes].filter(([, { result }]) => result !== "ok");
   for (const [probe, { result, message }] of failures) log.error({ probe, result, reason: message }, "not pushed");
   return failures.length === 0 ? 0 : 4;

@@ -4,6 +4,7 @@ import { GridmeterError } from "../../lib/errors.ts";
 import { reap as reapGroups } from "../../lib/pushgateway/reap.ts";
 import { gatewayOptions } from "../../lib/wiring/agent-gateway.ts";
 import { groupsTable } from "../show/agent-groups.ts";
+import { jsonLine } from "../show/json.ts";
 import { nowInSeconds, say } from "./options.ts";
 
 export type ReapOptions = {
@@ -38,9 +39,7 @@ export async function reap(options: ReapOptions): Promise<number> {
     dryRun,
   });
   if (options.json === true) {
-    process.stdout.write(
-      `${JSON.stringify({ [dryRun ? "wouldDelete" : "deleted"]: groups, job, dryRun, exitCode: 0 })}\n`,
-    );
+    process.stdout.write(jsonLine({ [dryRun ? "wouldDelete" : "deleted"]: groups, job, dryRun, exitCode: 0 }));
     return 0;
   }
   if (groups.length > 0) process.stdout.write(`${groupsTable(groups, now)}\n`);
