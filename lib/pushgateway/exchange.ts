@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { finished } from "node:stream/promises";
 import { errorText } from "../errors.ts";
+import { hiderOf, secretsOfAddress, secretsOfHeader } from "../secrets.ts";
 import { nameOf, parseUrl } from "./address.ts";
 import { keepConnections } from "./connections.ts";
 import type { Connections } from "./connections.ts";
@@ -42,12 +43,14 @@ export async function exchange(
   const connections = options.connections ?? keepConnections(options.caFile);
   const deadline = AbortSignal.timeout(deadlineMs);
   const signal = options.signal === undefined ? deadline : AbortSignal.any([deadline, options.signal]);
+  // A gateway, or what stands before it, may repeat what it was sent.
+  const hide = hiderOf([...secretsOfHeader(authHeader), ...secretsOfAddress(base)]);
   const failed = (failure: GatewayFailure, status: number | undefined, why: string, cause?: unknown) =>
     new PushgatewayError(
       failure,
       status,
-      `${nameOf(base)} ${why}. ${lost}; nothing else was affected. Check PUSHGATEWAY_URL and the gateway.`,
-      { cause: cause instanceof Error ? cause.message : cause },
+      `${nameOf(base)} ${hide(why)}. ${lost}; nothing else was affected. Check PUSHGATEWAY_URL and the gateway.`,
+      { cause: cause instanceof Error ? hide(cause.message) : cause },
     );
   const broken = (status: number | undefined, thrown: unknown): PushgatewayError => {
     if (signal.aborted) return failed("timeout", status, `did not answer within ${deadlineMs / 1000} s`);

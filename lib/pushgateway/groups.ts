@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { hiderOf, secretsOfAddress, secretsOfHeader } from "../secrets.ts";
 import { nameOf } from "./address.ts";
 import { exchange } from "./exchange.ts";
 import type { GatewayOptions } from "./exchange.ts";
@@ -54,11 +55,12 @@ export async function listGroups(
     scanner.end();
   } catch (thrown) {
     if (!(thrown instanceof NoList)) throw thrown;
+    const hide = hiderOf([...secretsOfHeader(options.authHeader), ...secretsOfAddress(new URL(url))]);
     throw new PushgatewayError(
       "failed",
       200,
       `${nameOf(new URL(url))}${PATH} did not answer with a list of groups: ${thrown.message}: ` +
-        `${JSON.stringify(start.slice(0, QUOTED))}. ${LOST}. Check PUSHGATEWAY_URL, and what stands in between.`,
+        `${hide(JSON.stringify(start.slice(0, QUOTED)))}. ${LOST}. Check PUSHGATEWAY_URL, and what stands in between.`,
     );
   }
   // The gateway lists them in no order.
