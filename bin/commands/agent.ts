@@ -1,6 +1,7 @@
 import pino from "pino";
 import { loadAgentConfig } from "../../lib/config/agent.ts";
 import type { AgentConfig, AgentOverrides } from "../../lib/config/agent.ts";
+import { gatewayWarning } from "../../lib/config/agent-gateway.ts";
 import { errorText } from "../../lib/errors.ts";
 import { buildAgent } from "../../lib/wiring/agent.ts";
 import type { Agent } from "../../lib/wiring/agent.ts";
@@ -42,6 +43,8 @@ export async function agent(options: AgentOptions, version: string): Promise<num
       log.flush(() => resolve());
     });
   try {
+    const warning = gatewayWarning(config.pushgateway);
+    if (warning !== undefined) log.warn({}, warning);
     const built = buildAgent({ config, version, log });
     return await (options.once === true ? runOnce(built, config, log) : run(built, config, version, log, flushed));
   } finally {

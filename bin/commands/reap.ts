@@ -1,4 +1,5 @@
 import { AGENT_JOB, loadAgentConfig } from "../../lib/config/agent.ts";
+import { gatewayWarning } from "../../lib/config/agent-gateway.ts";
 import { duration } from "../../lib/config/values.ts";
 import { GridmeterError } from "../../lib/errors.ts";
 import { reap as reapGroups } from "../../lib/pushgateway/reap.ts";
@@ -27,6 +28,8 @@ export async function reap(options: ReapOptions): Promise<number> {
   if (gateway === undefined) {
     throw usage("There is no Pushgateway to ask. Give --pushgateway URL, PUSHGATEWAY_URL or --config FILE.");
   }
+  const warning = gatewayWarning(gateway);
+  if (warning !== undefined) say(`warning: ${warning}`);
   const job = options.job ?? config.job;
   if (job.trim() === "") throw usage(`--job "" is empty. Give the agents' job, which is ${AGENT_JOB} by default.`);
   const now = nowInSeconds();

@@ -51,6 +51,13 @@ export function maskServer(text: string): string {
   return `${url.protocol}${slashes}${user}${url.host}${url.pathname}${url.search && "?***"}${url.hash && "#***"}`;
 }
 
+/** Whether an address has a user, a password or a query in it, or something where they cannot be told apart. */
+export function holdsCredentials(text: string): boolean {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined) return text.includes("@");
+  return url.username !== "" || url.password !== "" || url.search !== "" || maskServer(text) === "***";
+}
+
 /** Reads PROMETHEUS_SIGV4_REGION, such as eu-central-1 or us-gov-west-1. */
 export function parseRegion(text: string): Parsed<string> {
   return /^[a-z]{2,}(?:-[a-z0-9]+)+$/.test(text) ? good(text) : bad("is not the code of an AWS region");

@@ -25,6 +25,8 @@ export type GatewayOptions = {
 
 /** Characters of an answer that are quoted. */
 const LONGEST_BODY = 300;
+/** Characters of an answer that are looked at for secrets. */
+const LOOKED_AT = 10_000;
 
 /**
  * Asks a gateway and hands its answer over while it arrives, so that memory does not depend on its size. Returns once all of it
@@ -65,7 +67,8 @@ export async function exchange(
     });
     const status = answer.statusCode ?? 0;
     if (status < 200 || status >= 300) {
-      const said = (await beginningOf(answer, LONGEST_BODY)).trim();
+      // Hidden before it is cut, or the beginning of a secret could be left.
+      const said = hide(await beginningOf(answer, LOOKED_AT)).trim().slice(0, LONGEST_BODY);
       throw failed(failureOf(status), status, `answered ${status}${said === "" ? "" : ` (${said})`}`);
     }
     let bytes = 0;
