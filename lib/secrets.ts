@@ -31,41 +31,55 @@ function decoded(text: string): string {
  * within JSON or HTML, and in base64.
  */
 export function hiderOf(secrets: readonly string[]): (text: string) => string {
-  const forms = new Set(secrets.filter((secret) => secret !== "").flatMap(formsOf));
-  if (forms.size === 0) return (text) => text;
   // The longest first, so that no part of one is left over where a shorter one is its beginning.
-  const longestFirst = [...forms].toSorted((a, b) => b.length - a.length);
-  const pattern = new RegExp(longestFirst.map((form) => form.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&")).join("|"), "g");
+  const longestFirst = secrets.filter((secret) => secret !== "").toSorted((a, b) => b.length - a.length);
+  const patterns = new Set(longestFirst.flatMap(textsOf).map(patternOf));
+  if (patterns.size === 0) return (text) => text;
+  const pattern = new RegExp([...patterns].join("|"), "gu");
   return (text) => text.replace(pattern, "***");
 }
 
-function formsOf(secret: string): readonly string[] {
+/** The secret, the same within a text of JSON or Go, and its base64 without the padding, which may be there or not. */
+function textsOf(secret: string): readonly string[] {
   const bytes = Buffer.from(secret, "utf8");
-  // Without the padding, which may be there or not.
-  const inBase64 = [bytes.toString("base64").replace(/=+$/, ""), bytes.toString("base64url")];
-  return [secret, ...inBase64].flatMap((text) => [text, ...percentEncoded(text), ...quoted(text)]);
+  const inBase64 = [bytes.toString("base64").replace(/={1,2}$/, ""), bytes.toString("base64url")];
+  return [secret, JSON.stringify(secret).slice(1, -1), ...inBase64];
 }
 
-/** Programs differ in which characters they encode, in the case of the digits, and in what they make of a space. */
-function percentEncoded(text: string): readonly string[] {
-  // Half of a surrogate pair cannot be encoded.
-  const whole = Buffer.from(text, "utf8").toString("utf8");
-  const component = encodeURIComponent(whole);
-  const strict = component.replace(/[!'()*]/g, (one) => `%${one.charCodeAt(0).toString(16).toUpperCase()}`);
-  const forms = [component, strict, encodeURI(whole)];
-  const spaced = [...forms, ...forms.map((form) => form.replaceAll("%20", "+"))];
-  return [...spaced, ...spaced.map((form) => form.replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase()))];
+const ENTITIES: ReadonlyMap<string, string> = new Map([
+  ["&", "&amp;"],
+  ["<", "&lt;"],
+  [">", "&gt;"],
+  ['"', "&quot;"],
+  ["'", "&apos;"],
+]);
+
+/**
+ * Finds a text in whichever of its characters are encoded: programs differ in which they encode, and how. Letters and digits never
+ * are. All forms of a character but itself begin with % & or \\, so that a search never has many ways to go.
+ */
+function patternOf(text: string): string {
+  return [...text].map((one) => (/[A-Za-z0-9]/.test(one) ? one : `(?:${formsOf(one).join("|")})`)).join("");
 }
 
-/** Within a text of JSON or Go, and of HTML. */
-function quoted(text: string): readonly string[] {
-  const html = text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+function formsOf(character: string): readonly string[] {
+  const percent = [...Buffer.from(character, "utf8")].map((byte) => `%${anyCase(byte.toString(16).padStart(2, "0"))}`);
+  const units = character.split("").map((unit) => `\\\\u${anyCase(unit.charCodeAt(0).toString(16).padStart(4, "0"))}`);
+  const code = character.codePointAt(0) ?? 0;
+  const entity = ENTITIES.get(character);
   return [
-    JSON.stringify(text).slice(1, -1),
-    html,
-    html.replaceAll('"', "&quot;").replaceAll("'", "&apos;"),
-    html.replaceAll('"', "&#34;").replaceAll("'", "&#39;"),
+    percent.join(""),
+    units.join(""),
+    `&#0?${code};`,
+    `&#x0?${anyCase(code.toString(16))};`,
+    ...(entity === undefined ? [] : [entity]),
+    ...(character === " " ? ["\\+"] : []),
+    /[\\^$.*+?()[\]{}|/]/.test(character) ? `\\${character}` : character,
   ];
+}
+
+function anyCase(hex: string): string {
+  return hex.replace(/[a-f]/g, (digit) => `[${digit}${digit.toUpperCase()}]`);
 }
 
 /** Whether what is sent to an address can be read on its way: plain http to another machine. */

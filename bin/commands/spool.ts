@@ -33,7 +33,10 @@ export async function spool(options: SpoolOptions): Promise<number> {
   const queueUrl =
     options.queue === undefined || options.queue.trim() === "" ? undefined : checkedQueueUrl(options.queue);
   const queue = openQueue(output);
-  const log = pino({ name: "gridmeter-spool", base: { pid: process.pid }, hooks: plainLog }, pino.destination({ fd: 2, sync: true }));
+  const log = pino(
+    { name: "gridmeter-spool", base: { pid: process.pid }, hooks: plainLog },
+    pino.destination({ fd: 2, sync: true }),
+  );
   const store = await openSource("--source", source, process.env, foreignWarning(log));
   const ports: SpoolPorts = { store, queue, log, now: nowInSeconds, ...(await bellOf(queueUrl, visibility)) };
   const stop = stopSignal(log);

@@ -80,7 +80,9 @@ function isOther(url: unknown, given: unknown): boolean {
 }
 
 /** What is allowed about it and yet seldom meant; undefined if nothing is. */
-export function gatewayWarning(gateway: (Gateway & { readonly username?: string | undefined }) | undefined): string | undefined {
+export function gatewayWarning(
+  gateway: (Gateway & { readonly username?: string | undefined }) | undefined,
+): string | undefined {
   if (gateway?.url === undefined || !isInTheClear(new URL(gateway.url))) return undefined;
   const { url, username, bearerTokenFile } = gateway;
   if (username === undefined && bearerTokenFile === undefined && !hasCredentials(url)) return undefined;

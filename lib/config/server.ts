@@ -42,8 +42,8 @@ const NO_SECRET = /^(?:[a-z]+:?\/\/)?[^:@?#]*(?::\d*)?(?:\/[^:@?#]*)?$/i;
 /** The URL for a message: credentials, query and fragment are replaced by `***`; all of it where they cannot be told apart. */
 export function maskServer(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
-  // `http://user:password` without a host is none.
-  if (url === undefined) return NO_SECRET.test(text) ? text : "***";
+  // `http://user:password` without a host is none, and in `user:password` the user looks like a scheme.
+  if (url === undefined || url.host === "") return NO_SECRET.test(text) ? text : "***";
   // A raw "/" or "?" in a password ends the authority early; what follows up to the "@" is then still the password.
   if ((url.pathname + url.search + url.hash).includes("@")) return "***";
   const user = url.username === "" && url.password === "" ? "" : "***@";

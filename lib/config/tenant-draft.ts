@@ -139,7 +139,11 @@ function doubts(values: PartialValues, raw: Raw, format: MessageFormat | undefin
     warn("VO_LABEL", "begins with label; write the name of the pod's own label, not that of kube_pod_labels");
   }
   const sent = authorizationsOf(values);
-  if (sent.length > 0 && values.PROMETHEUS_SERVER !== undefined && isInTheClear(new URL(values.PROMETHEUS_SERVER.url))) {
+  if (
+    sent.length > 0 &&
+    values.PROMETHEUS_SERVER !== undefined &&
+    isInTheClear(new URL(values.PROMETHEUS_SERVER.url))
+  ) {
     const which = sent.map((each) => (each === IN_ADDRESS ? "the credentials in it" : each)).join(" and ");
     warn(
       "PROMETHEUS_SERVER",

@@ -45,8 +45,8 @@ export async function exchange(
   const connections = options.connections ?? keepConnections(options.caFile);
   const deadline = AbortSignal.timeout(deadlineMs);
   const signal = options.signal === undefined ? deadline : AbortSignal.any([deadline, options.signal]);
-  // A gateway, or what stands before it, may repeat what it was sent.
-  const hide = hiderOf([...secretsOfHeader(authHeader), ...secretsOfAddress(base)]);
+  // A gateway, or what stands before it, may repeat what it was sent. Made where something failed: an agent pushes all the time.
+  const hide = (text: string): string => hiderOf([...secretsOfHeader(authHeader), ...secretsOfAddress(base)])(text);
   const failed = (failure: GatewayFailure, status: number | undefined, why: string, cause?: unknown) =>
     new PushgatewayError(
       failure,
@@ -68,7 +68,9 @@ export async function exchange(
     const status = answer.statusCode ?? 0;
     if (status < 200 || status >= 300) {
       // Hidden before it is cut, or the beginning of a secret could be left.
-      const said = hide(await beginningOf(answer, LOOKED_AT)).trim().slice(0, LONGEST_BODY);
+      const said = hide(await beginningOf(answer, LOOKED_AT))
+        .trim()
+        .slice(0, LONGEST_BODY);
       throw failed(failureOf(status), status, `answered ${status}${said === "" ? "" : ` (${said})`}`);
     }
     let bytes = 0;

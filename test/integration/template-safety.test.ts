@@ -130,7 +130,9 @@ describe("roles", () => {
         true,
         true,
       ]);
-      expect(["*", "/gridmeter/*", "/gridmeter/?", "name", "/a/../b*", "/${AWS::Region}"].some((name) => allowed.test(name))).toBe(false);
+      expect(
+        ["*", "/gridmeter/*", "/gridmeter/?", "name", "/a/../b*", "/${AWS::Region}"].some((name) => allowed.test(name)),
+      ).toBe(false);
     }
   });
 
