@@ -59,7 +59,7 @@ const ENTITIES: ReadonlyMap<string, string> = new Map([
  * are. All forms of a character but itself begin with % & or \\, so that a search never has many ways to go.
  */
 function patternOf(text: string): string {
-  return [...text].map((one) => (/[A-Za-z0-9]/.test(one) ? one : `(?:${formsOf(one).join("|")})`)).join("");
+  return text.replace(/[^A-Za-z0-9]/gu, (character) => `(?:${formsOf(character).join("|")})`);
 }
 
 function formsOf(character: string): readonly string[] {

@@ -76,8 +76,8 @@ export function failure(thrown: unknown, source: Source, post?: AxiosError): Gri
 }
 
 /** What was found wrong in an answer of 200 quotes it. */
-function hidden(error: GridmeterError, { hide }: Source): GridmeterError {
-  const message = hide(error.message);
+function hidden(error: GridmeterError, source: Source): GridmeterError {
+  const message = source.hide(error.message);
   return message === error.message ? error : new GridmeterError(error.code, message);
 }
 
