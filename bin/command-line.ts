@@ -1,4 +1,5 @@
 import { Command, Option } from "@commander-js/extra-typings";
+import { plainLines } from "../lib/plain-text.ts";
 import { report } from "./commands/options.ts";
 
 declare const __GRIDMETER_VERSION__: string | undefined;
@@ -10,13 +11,17 @@ export const version = typeof __GRIDMETER_VERSION__ === "undefined" ? "developme
 
 /** The program without commands. */
 export function newProgram(): Command {
-  return new Command()
-    .name("gridmeter")
-    .description(
-      "Accounting of Kubernetes jobs for APEL, and a node agent. Settings of the accounting are environment variables (docs/configuration.md), KAPEL's under their own names; those of the agent are a file (docs/agent.md).",
-    )
-    .version(version)
-    .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2));
+  return (
+    new Command()
+      .name("gridmeter")
+      .description(
+        "Accounting of Kubernetes jobs for APEL, and a node agent. Settings of the accounting are environment variables (docs/configuration.md), KAPEL's under their own names; those of the agent are a file (docs/agent.md).",
+      )
+      .version(version)
+      // What is wrong with an argument is quoted; the texts of --help are our own lines.
+      .configureOutput({ outputError: (text, write) => write(plainLines(text.trimEnd().split("\n"))) })
+      .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2))
+  );
 }
 
 // Each command is loaded when it is run: the agent lives long, and has no use for the accounting's code in its memory.

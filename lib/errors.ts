@@ -1,3 +1,5 @@
+import { plainText } from "./plain-text.ts";
+
 /**
  * Every error a user can meet, by its stable code. `docs/errors.md` is generated from this table.
  * `exit` is the command line's exit code: 2 usage or configuration, 3 refused, 4 Prometheus or store failed.
@@ -151,14 +153,20 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
-/** An error with a stable code. `message` quotes the bad value, says what was done and what to do. */
+/** `lines`: what follows the message in lines of its own. */
+export type GridmeterErrorOptions = ErrorOptions & { readonly lines?: readonly string[] };
+
+/**
+ * An error with a stable code. `message` quotes the bad value, says what was done and what to do. It quotes servers, files and
+ * settings, so it is made plain here, once for all that show it: a line break in it is one of `lines`, and no other.
+ */
 export class GridmeterError extends Error {
   readonly code: ErrorCode;
   readonly exit: 2 | 3 | 4;
   readonly retryable: boolean;
 
-  constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
-    super(message, options);
+  constructor(code: ErrorCode, message: string, { lines = [], ...options }: GridmeterErrorOptions = {}) {
+    super([message, ...lines].map((line) => plainText(line)).join("\n"), options);
     this.name = "GridmeterError";
     this.code = code;
     this.exit = ERRORS[code].exit;

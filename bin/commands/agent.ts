@@ -1,9 +1,12 @@
 import pino from "pino";
 import { loadAgentConfig } from "../../lib/config/agent.ts";
 import type { AgentConfig, AgentOverrides } from "../../lib/config/agent.ts";
+import { gatewayWarning } from "../../lib/config/agent-gateway.ts";
 import { errorText } from "../../lib/errors.ts";
 import { buildAgent } from "../../lib/wiring/agent.ts";
 import type { Agent } from "../../lib/wiring/agent.ts";
+import { plainLog } from "../show/log.ts";
+import { forReader } from "../show/terminal.ts";
 import { endOnSignal, firstSignal } from "./agent-signals.ts";
 
 export type AgentOptions = AgentOverrides & { readonly once?: boolean | undefined };
@@ -30,13 +33,18 @@ export async function agent(options: AgentOptions, version: string): Promise<num
   destination.on("error", () => undefined);
   // On a disk that is full, its own exit hook would try to write for ever.
   process.prependListener("exit", () => destination.destroy());
-  const log = pino({ name: "gridmeter-agent", base: { pid: process.pid }, level: config.logLevel }, destination);
+  const log = pino(
+    { name: "gridmeter-agent", base: { pid: process.pid }, level: config.logLevel, hooks: plainLog },
+    destination,
+  );
   const flushed = (): Promise<void> =>
     new Promise((resolve) => {
       setTimeout(resolve, LAST_WORDS).unref();
       log.flush(() => resolve());
     });
   try {
+    const warning = gatewayWarning(config.pushgateway);
+    if (warning !== undefined) log.warn({}, warning);
     const built = buildAgent({ config, version, log });
     return await (options.once === true ? runOnce(built, config, log) : run(built, config, version, log, flushed));
   } finally {
@@ -49,7 +57,7 @@ export async function agent(options: AgentOptions, version: string): Promise<num
 async function runOnce(agent: Agent, { pushgateway }: AgentConfig, log: pino.Logger): Promise<number> {
   endOnSignal();
   const { text, pushes } = await agent.once();
-  if (pushgateway === undefined) process.stdout.write(text);
+  if (pushgateway === undefined) process.stdout.write(forReader(text, process.stdout.isTTY));
   const failures = [...pushes].filter(([, { result }]) => result !== "ok");
   for (const [probe, { result, message }] of failures) log.error({ probe, result, reason: message }, "not pushed");
   return failures.length === 0 ? 0 : 4;

@@ -3,12 +3,14 @@ import { errorSummary, summarise } from "../../lib/accounting/summary.ts";
 import type { RunSummary, TenantMonthSummary } from "../../lib/accounting/summary.ts";
 import type { LoadedSettings } from "../../lib/config/load.ts";
 import { GridmeterError } from "../../lib/errors.ts";
+import { plainLines } from "../../lib/plain-text.ts";
 import { checkPrometheus } from "../../lib/prometheus/check.ts";
 import type { Finding } from "../../lib/prometheus/check.ts";
 import { MemoryStore } from "../../lib/store/memory-store.ts";
 import { checkOutput, openLedger } from "../../lib/wiring/places.ts";
 import { clientOf, namespacesOf, runPorts } from "../../lib/wiring/run-ports.ts";
 import { boundHeap } from "../bounded-heap.ts";
+import { jsonLine } from "../show/json.ts";
 import { requestOf, settingsOf } from "./account.ts";
 import type { AccountOptions } from "./account.ts";
 import { nowInSeconds, say, warn } from "./options.ts";
@@ -31,7 +33,7 @@ export async function check(options: AccountOptions): Promise<number> {
     tenant,
     findings: [...findings, ...(summary === undefined ? [] : monthFindings(summary, tenant)), ...error],
   }));
-  if (options.json === true) process.stdout.write(`${JSON.stringify({ tenants, exitCode: code })}\n`);
+  if (options.json === true) process.stdout.write(jsonLine({ tenants, exitCode: code }));
   else process.stdout.write(tenants.map(text).join(""));
   return code;
 }
@@ -129,9 +131,9 @@ function withoutRequest(month: string, { leftOut }: TenantMonthSummary): readonl
 }
 
 function text({ tenant, findings }: Checked): string {
-  const lines = findings.map(({ question, verdict, answer, remedy }) => {
-    const advice = remedy === undefined || verdict === "ok" ? "" : `       ${remedy}\n`;
-    return `  ${verdict.padEnd(4)} ${question} ${answer}\n${advice}`;
+  const lines = findings.flatMap(({ question, verdict, answer, remedy }) => {
+    const advice = remedy === undefined || verdict === "ok" ? [] : [`       ${remedy}`];
+    return [`  ${verdict.padEnd(4)} ${question} ${answer}`, ...advice];
   });
-  return `${tenant}\n${lines.join("")}`;
+  return plainLines([tenant, ...lines]);
 }

@@ -11,6 +11,7 @@ import { loadPlaces } from "../../lib/config/load.ts";
 import type { LoadedPlaces } from "../../lib/config/load.ts";
 import { GridmeterError, errorText } from "../../lib/errors.ts";
 import { openLedger, openOutbox } from "../../lib/wiring/places.ts";
+import { jsonLine } from "../show/json.ts";
 import { nowInSeconds, say, warn } from "./options.ts";
 import { outboxStore, sendOn } from "./send.ts";
 
@@ -87,7 +88,7 @@ export async function manual(files: readonly string[], options: ManualOptions): 
   const code = exitCode(failures);
   if (options.json === true) {
     const [error = null] = failures.map(errorSummary);
-    process.stdout.write(`${JSON.stringify({ ...report, queue: outbox.place, delivery, error, exitCode: code })}\n`);
+    process.stdout.write(jsonLine({ ...report, queue: outbox.place, delivery, error, exitCode: code }));
   }
   return code;
 }
@@ -121,6 +122,6 @@ function lift(report: UnpinReport, json: boolean): number {
   }
   for (const name of report.nothing) say(`${name}: none of its records was pinned`);
   if (report.units.length === 0 && report.nothing.length === 0) say("nothing was pinned");
-  if (json) process.stdout.write(`${JSON.stringify(report)}\n`);
+  if (json) process.stdout.write(jsonLine(report));
   return 0;
 }

@@ -1,9 +1,14 @@
 import { InvalidArgumentError } from "@commander-js/extra-typings";
 import { GridmeterError, errorSummary, errorText } from "../../lib/errors.ts";
+import { plainLines } from "../../lib/plain-text.ts";
+import { jsonLine } from "../show/json.ts";
 
-/** Progress and logs: always on stderr, so that stdout is the result alone. */
-export function say(text: string): void {
-  process.stderr.write(`gridmeter: ${text}\n`);
+/**
+ * Progress and warnings: always on stderr, so that stdout is the result alone. One line, whatever the text quotes; `more` are
+ * lines of our own below it.
+ */
+export function say(text: string, ...more: readonly string[]): void {
+  process.stderr.write(plainLines([`gridmeter: ${text}`, ...more]));
 }
 
 /** A warning on stderr. */
@@ -20,10 +25,16 @@ export const nowInSeconds = (): number => Math.floor(Date.now() / 1000);
 /** Prints an error, as JSON too where asked for, and gives the exit code: 1 for anything that is not ours. */
 export function report(error: unknown, json: boolean): number {
   const { code } = errorSummary(error);
-  say(`${code}: ${errorText(error)}`);
   const known = error instanceof GridmeterError;
-  if (!known && error instanceof Error && error.stack !== undefined) say(error.stack);
+  if (known) {
+    // Its line breaks are its own: what it quotes has none.
+    const [text = "", ...more] = error.message.split("\n");
+    say(`${code}: ${text}`, ...more);
+  } else {
+    const stack = error instanceof Error ? (error.stack ?? "") : "";
+    say(`${code}: ${errorText(error)}`, ...stack.split("\n").filter((line) => /^\s{1,8}at /.test(line)));
+  }
   const exitCode = known ? error.exit : 1;
-  if (json) process.stdout.write(`${JSON.stringify({ error: errorSummary(error), exitCode })}\n`);
+  if (json) process.stdout.write(jsonLine({ error: errorSummary(error), exitCode }));
   return exitCode;
 }

@@ -2,8 +2,10 @@ import { outlook } from "../../lib/accounting/outlook.ts";
 import type { MonthOutlook, UnitOutlook } from "../../lib/accounting/outlook.ts";
 import { endOfDay, showTime, startOf } from "../../lib/accounting/time.ts";
 import type { Tenant } from "../../lib/accounting/tenant.ts";
+import { plainLines } from "../../lib/plain-text.ts";
 import { queriesFor } from "../../lib/prometheus/plan-queries.ts";
 import { openLedger } from "../../lib/wiring/places.ts";
+import { jsonLine } from "../show/json.ts";
 import { requestOf, settingsOf } from "./account.ts";
 import type { AccountOptions } from "./account.ts";
 import { nowInSeconds, say, warn } from "./options.ts";
@@ -23,7 +25,7 @@ export async function plan(options: AccountOptions): Promise<number> {
     },
   );
   const result = { months: months.map(plainMonth), units: units.map(plainUnit) };
-  process.stdout.write(options.json === true ? `${JSON.stringify(result)}\n` : text(result));
+  process.stdout.write(options.json === true ? jsonLine(result) : text(result));
   return 0;
 }
 
@@ -87,5 +89,5 @@ function text({ months, units }: Plain): string {
   if (queries.size > 0)
     lines.push("", "Queries of the first pieces (windows reach past the last day until it is settled):");
   for (const [query, asks] of queries) lines.push(`  ${asks}: ${query}`);
-  return `${lines.join("\n")}\n`;
+  return plainLines(lines);
 }

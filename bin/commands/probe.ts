@@ -44,7 +44,7 @@ async function runOnce(name: string, config: AgentConfig, { json }: ProbeOptions
   // A command that timed out is still being ended.
   await killAll();
   const { readings, ...rest } = run;
-  if (json === true) process.stdout.write(`${asJson({ probe: name, ...rest, parsed: readings })}\n`);
+  if (json === true) process.stdout.write(asJson({ probe: name, ...rest, parsed: readings }));
   if (run.kind !== "ok") throw failed(name, config, toldOf(name, run));
   if (json !== true) process.stdout.write(expositionOf(name, run.metrics));
   if (run.rejected > 0) say(`${run.rejected} rows or values of ${name} were broken and left out`);
@@ -65,7 +65,7 @@ async function parseFile(name: string, config: AgentConfig, input: string, { jso
   }
   const { metrics, parsed, rejected } = saved;
   process.stdout.write(
-    json === true ? `${asJson({ probe: name, rejected, parsed, metrics })}\n` : expositionOf(name, metrics),
+    json === true ? asJson({ probe: name, rejected, parsed, metrics }) : expositionOf(name, metrics),
   );
   if (rejected > 0) say(`${rejected} rows or values were broken and left out`);
   return 0;
@@ -79,7 +79,7 @@ async function list(config: AgentConfig, json: boolean): Promise<number> {
       return { name, why: shortened(await probe.unavailable()), interval, timeout, ...describeProbe(name, config) };
     }),
   );
-  process.stdout.write(json ? `${asJson({ probes: lines })}\n` : `${probesTable(lines)}\n`);
+  process.stdout.write(json ? asJson({ probes: lines }) : `${probesTable(lines)}\n`);
   return 0;
 }
 

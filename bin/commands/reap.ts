@@ -1,9 +1,11 @@
 import { AGENT_JOB, loadAgentConfig } from "../../lib/config/agent.ts";
+import { gatewayWarning } from "../../lib/config/agent-gateway.ts";
 import { duration } from "../../lib/config/values.ts";
 import { GridmeterError } from "../../lib/errors.ts";
 import { reap as reapGroups } from "../../lib/pushgateway/reap.ts";
 import { gatewayOptions } from "../../lib/wiring/agent-gateway.ts";
 import { groupsTable } from "../show/agent-groups.ts";
+import { jsonLine } from "../show/json.ts";
 import { nowInSeconds, say } from "./options.ts";
 
 export type ReapOptions = {
@@ -26,6 +28,8 @@ export async function reap(options: ReapOptions): Promise<number> {
   if (gateway === undefined) {
     throw usage("There is no Pushgateway to ask. Give --pushgateway URL, PUSHGATEWAY_URL or --config FILE.");
   }
+  const warning = gatewayWarning(gateway);
+  if (warning !== undefined) say(`warning: ${warning}`);
   const job = options.job ?? config.job;
   if (job.trim() === "") throw usage(`--job "" is empty. Give the agents' job, which is ${AGENT_JOB} by default.`);
   const now = nowInSeconds();
@@ -38,9 +42,7 @@ export async function reap(options: ReapOptions): Promise<number> {
     dryRun,
   });
   if (options.json === true) {
-    process.stdout.write(
-      `${JSON.stringify({ [dryRun ? "wouldDelete" : "deleted"]: groups, job, dryRun, exitCode: 0 })}\n`,
-    );
+    process.stdout.write(jsonLine({ [dryRun ? "wouldDelete" : "deleted"]: groups, job, dryRun, exitCode: 0 }));
     return 0;
   }
   if (groups.length > 0) process.stdout.write(`${groupsTable(groups, now)}\n`);

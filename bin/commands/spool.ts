@@ -5,6 +5,7 @@ import { GridmeterError } from "../../lib/errors.ts";
 import { spoolForever, spoolOnce } from "../../lib/spool/spooler.ts";
 import type { SpoolPorts } from "../../lib/spool/spooler-round.ts";
 import { checkedQueueUrl, openQueue, openSource } from "../../lib/wiring/places.ts";
+import { plainLog } from "../show/log.ts";
 import { nowInSeconds } from "./options.ts";
 
 export type SpoolOptions = {
@@ -31,7 +32,10 @@ export async function spool(options: SpoolOptions): Promise<number> {
   // An environment file of systemd may leave it empty.
   const queueUrl =
     options.queue === undefined || options.queue.trim() === "" ? undefined : checkedQueueUrl(options.queue);
-  const log = pino({ name: "gridmeter-spool", base: { pid: process.pid } }, pino.destination({ fd: 2, sync: true }));
+  const log = pino(
+    { name: "gridmeter-spool", base: { pid: process.pid }, hooks: plainLog },
+    pino.destination({ fd: 2, sync: true }),
+  );
   const queue = openQueue(output, (text) => log.warn({}, text));
   const store = await openSource("--source", source, process.env, foreignWarning(log));
   const ports: SpoolPorts = { store, queue, log, now: nowInSeconds, ...(await bellOf(queueUrl, visibility)) };

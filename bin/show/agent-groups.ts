@@ -1,21 +1,17 @@
-import Table from "cli-table3";
 import { ageOf } from "../../lib/pushgateway/reap.ts";
 import type { Group } from "../../lib/pushgateway/groups.ts";
+import { textTable } from "./table.ts";
 
 /** Groups of a Pushgateway as a table. @param now epoch seconds */
 export function groupsTable(groups: readonly Group[], now: number): string {
-  const table = new Table({
-    head: ["job", "instance", "probe", "last push (UTC)", "ago"],
-    style: { head: [], border: [] },
-  });
-  for (const group of groups) {
+  const rows = groups.map((group) => {
     const { grouping, pushedAt } = group;
     const { job = "", instance = "", probe = "", ...others } = grouping;
-    const more = Object.entries(others).map(([name, value]) => `\n${name}=${value}`);
+    const more = Object.entries(others).map(([name, value]) => `${name}=${value}`);
     const when = pushedAt === 0 ? "never" : new Date(pushedAt * 1000).toISOString().slice(0, 19).replace("T", " ");
-    table.push([job, instance, probe + more.join(""), when, pushedAt === 0 ? "-" : ago(ageOf(group, now))]);
-  }
-  return table.toString();
+    return [job, instance, [probe, ...more], when, pushedAt === 0 ? "-" : ago(ageOf(group, now))];
+  });
+  return textTable(["job", "instance", "probe", "last push (UTC)", "ago"], rows);
 }
 
 function ago(seconds: number): string {

@@ -1,9 +1,11 @@
-import Table from "cli-table3";
 import type { ProbeRun } from "../../lib/agent/probe.ts";
 import { agree } from "../../lib/agent/exposition-agreed.ts";
 import { knownMetric } from "../../lib/agent/exposition-catalogue.ts";
 import { render } from "../../lib/agent/exposition.ts";
 import type { Metric } from "../../lib/agent/types.ts";
+import { visible } from "../../lib/plain-text.ts";
+import { forReader } from "./terminal.ts";
+import { textTable } from "./table.ts";
 
 /** One line of `gridmeter probe --list`. */
 export type ProbeLine = {
@@ -18,28 +20,30 @@ export type ProbeLine = {
 
 /** The probes as a table: whether each can run on this node, and what it reads with which command. */
 export function probesTable(lines: readonly ProbeLine[]): string {
-  const table = new Table({
-    head: ["probe", "here", "every", "timeout", "what it reads, and how"],
-    colWidths: [null, 28, null, null, 64],
-    wordWrap: true,
-    style: { head: [], border: [] },
-  });
-  for (const { name, why, interval, timeout, command, description } of lines) {
-    table.push([name, why ?? "yes", `${interval} s`, `${timeout} s`, `${description}\n$ ${commandLine(command)}`]);
-  }
-  return table.toString();
+  return textTable(
+    ["probe", "here", "every", "timeout", "what it reads, and how"],
+    lines.map(({ name, why, interval, timeout, command, description }) => [
+      name,
+      why ?? "yes",
+      `${interval} s`,
+      `${timeout} s`,
+      [description, `$ ${commandLine(command)}`],
+    ]),
+    [null, 28, null, null, 64],
+  );
 }
 
 /** The metrics of one probe in Prometheus' text format, as the agent would publish them. */
 export function expositionOf(probe: string, metrics: readonly Metric[]): string {
-  return render(agree([[probe, metrics]], knownMetric).blocks.get(probe) ?? []);
+  return forReader(render(agree([[probe, metrics]], knownMetric).blocks.get(probe) ?? []), process.stdout.isTTY);
 }
 
-/** Plain data of anything a probe has read: maps become objects, since JSON has none. */
+/** A line of JSON of anything a probe has read: maps become objects, since JSON has none. */
 export function asJson(value: unknown): string {
-  return JSON.stringify(value, (_key, one: unknown) =>
+  const text = JSON.stringify(value, (_key, one: unknown) =>
     one instanceof Map ? Object.fromEntries(one) : one instanceof Set ? [...one] : one,
   );
+  return `${visible(text)}\n`;
 }
 
 /** For a person: what became of a run, and of each of its commands. */

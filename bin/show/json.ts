@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import { visible } from "../../lib/plain-text.ts";
 
 /** Characters that are written together. */
 const ENOUGH = 1 << 16;
@@ -7,7 +8,18 @@ const isIterable = (value: unknown): value is Iterable<unknown> =>
   typeof value === "object" && value !== null && Symbol.iterator in value;
 
 /**
- * The text that JSON.stringify gives of plain data, in pieces. Whatever can be gone through is an array, and its elements
+ * A text as JSON. JSON.stringify leaves C1 control characters, bidirectional ones and others as they are, and a terminal obeys
+ * them; here they are escaped as well.
+ */
+const quoted = (text: string): string => visible(JSON.stringify(text));
+
+/** Plain data as one line of JSON. */
+export function jsonLine(value: unknown): string {
+  return `${visible(JSON.stringify(value))}\n`;
+}
+
+/**
+ * The text that `jsonLine` gives of plain data, in pieces and without the line's end. Whatever can be gone through is an array, and its elements
  * are asked for one after the other, so that they need not be in memory together.
  */
 export function* jsonPieces(value: unknown): Generator<string> {
@@ -23,11 +35,13 @@ export function* jsonPieces(value: unknown): Generator<string> {
     let before = "{";
     for (const [key, held] of Object.entries(value)) {
       if (held === undefined) continue;
-      yield `${before}${JSON.stringify(key)}:`;
+      yield `${before}${quoted(key)}:`;
       yield* jsonPieces(held);
       before = ",";
     }
     yield before === "{" ? "{}" : "}";
+  } else if (typeof value === "string") {
+    yield quoted(value);
   } else {
     yield JSON.stringify(value);
   }

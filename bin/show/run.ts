@@ -1,17 +1,17 @@
-import Table from "cli-table3";
 import { errorSummary } from "../../lib/accounting/summary.ts";
 import type { RunSummary, UnitSummary } from "../../lib/accounting/summary.ts";
 import type { RunResult } from "../../lib/accounting/run.ts";
 import { showTime } from "../../lib/accounting/time.ts";
 import type { DeliveryReport } from "../../lib/spool/report.ts";
+import { textTable } from "./table.ts";
 
 const hours = (value: number): string =>
   value.toLocaleString("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 const time = (epoch: number | null): string => (epoch === null ? "-" : showTime(epoch).replace(" UTC", ""));
 
-function leftOutText(leftOut: Readonly<Record<string, number>>): string {
+function leftOutLines(leftOut: Readonly<Record<string, number>>): readonly string[] {
   const reasons = Object.entries(leftOut).filter(([, count]) => count > 0);
-  return reasons.length === 0 ? "-" : reasons.map(([reason, count]) => `${reason} ${count}`).join("\n");
+  return reasons.length === 0 ? ["-"] : reasons.map(([reason, count]) => `${reason} ${count}`);
 }
 
 function statusText({ status, why }: UnitSummary): string {
@@ -21,26 +21,25 @@ function statusText({ status, why }: UnitSummary): string {
 
 /** The months as a table: jobs, core hours, first and last end (UTC), left out by reason, what became of them. */
 export function monthsTable(summary: RunSummary): string {
-  const table = new Table({
-    head: ["month", "tenant", "jobs", "core hours", "first end (UTC)", "last end (UTC)", "left out", "status"],
-    style: { head: [], border: [] },
-  });
-  for (const { month, tenants, units } of summary.months) {
-    for (const each of tenants) {
+  const rows = summary.months.flatMap(({ month, tenants, units }) =>
+    tenants.map((each) => {
       const unit = units.find((one) => one.tenants.includes(each.tenant));
-      table.push([
+      return [
         month,
         each.tenant,
         each.jobs,
         hours(each.coreHours),
         time(each.firstEnd),
         time(each.lastEnd),
-        leftOutText(each.leftOut),
+        leftOutLines(each.leftOut),
         unit === undefined ? "not published" : statusText(unit),
-      ]);
-    }
-  }
-  return table.toString();
+      ];
+    }),
+  );
+  return textTable(
+    ["month", "tenant", "jobs", "core hours", "first end (UTC)", "last end (UTC)", "left out", "status"],
+    rows,
+  );
 }
 
 /** Warnings, damage and errors of a run, for people. */

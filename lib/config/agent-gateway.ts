@@ -1,22 +1,26 @@
 import { accessSync, constants, statSync } from "node:fs";
 import { resolve } from "node:path";
 import { errorText } from "../errors.ts";
+import { isInTheClear } from "../secrets.ts";
 import type { AgentProblem } from "./agent-problems.ts";
 import { isMapping } from "./agent-values.ts";
+import { maskServer } from "./server.ts";
 
+const IN_URL = "a user in url";
 const FILES = ["passwordFile", "bearerTokenFile", "caFile"] as const;
 
 /**
- * What is wrong about the section `pushgateway` as a whole: files that cannot be read, credentials of two kinds, or half of
- * them. Looks at what was written, so that it is said together with all else.
+ * What is wrong about the section `pushgateway` as a whole: files that cannot be read, credentials of two kinds, half of them, or
+ * of another server. Looks at what was written, so that it is said together with all else.
+ * @param given the section as it stands in the file, before an option or a variable took the place of its address
  */
-export function gatewayProblems(written: unknown, directory: string): AgentProblem[] {
+export function gatewayProblems(written: unknown, directory: string, given: unknown = written): AgentProblem[] {
   if (!isMapping(written)) return [];
   const has = (key: string): boolean => written[key] !== undefined && written[key] !== null;
   const tell = (key: string, text: string): AgentProblem => ({ setting: `pushgateway.${key}`, text });
   const inUrl = typeof written["url"] === "string" && hasCredentials(written["url"]);
   const kinds = [
-    ...(inUrl ? ["a user in url"] : []),
+    ...(inUrl ? [IN_URL] : []),
     ...(has("username") || has("passwordFile") ? ["username and passwordFile"] : []),
     ...(has("bearerTokenFile") ? ["bearerTokenFile"] : []),
   ];
@@ -32,6 +36,14 @@ export function gatewayProblems(written: unknown, directory: string): AgentProbl
       : []),
     ...(has("passwordFile") && !has("username")
       ? [tell("username", "is not set, but passwordFile is. Write whose password it is")]
+      : []),
+    ...(isOther(written["url"], isMapping(given) ? given["url"] : undefined) && kinds.some((kind) => kind !== IN_URL)
+      ? [
+          tell(
+            "url",
+            "is replaced by an address with another scheme, host or port, which would get the credentials that the file has for this one. Write the address into the file, or take them out of it",
+          ),
+        ]
       : []),
     ...FILES.flatMap((key) => {
       const path = written[key];
@@ -60,6 +72,21 @@ export function rootedGateway<T extends Gateway>(gateway: T | undefined, directo
     bearerTokenFile: at(gateway.bearerTokenFile),
     caFile: at(gateway.caFile),
   };
+}
+
+function isOther(url: unknown, given: unknown): boolean {
+  if (typeof url !== "string" || typeof given !== "string" || !URL.canParse(url) || !URL.canParse(given)) return false;
+  return new URL(url).origin !== new URL(given).origin;
+}
+
+/** What is allowed about it and yet seldom meant; undefined if nothing is. */
+export function gatewayWarning(
+  gateway: (Gateway & { readonly username?: string | undefined }) | undefined,
+): string | undefined {
+  if (gateway?.url === undefined || !isInTheClear(new URL(gateway.url))) return undefined;
+  const { url, username, bearerTokenFile } = gateway;
+  if (username === undefined && bearerTokenFile === undefined && !hasCredentials(url)) return undefined;
+  return `the Pushgateway's address ${maskServer(url)} is not https, so the credentials for it can be read on the way; write https://`;
 }
 
 function hasCredentials(text: string): boolean {

@@ -78,7 +78,7 @@ export function agentConfigurationError(problems: readonly AgentProblem[], file:
   const whose = file === undefined ? "of the agent" : `of the agent (${JSON.stringify(file)})`;
   return new GridmeterError(
     "config_invalid",
-    `${count} ${whose} ${problems.length === 1 ? "is" : "are"} wrong; nothing was started and nothing was published.\n` +
-      `${[...new Set(lines)].join("\n")}\ndocs/agent.md describes every setting.`,
+    `${count} ${whose} ${problems.length === 1 ? "is" : "are"} wrong; nothing was started and nothing was published.`,
+    { lines: [...new Set(lines), "docs/agent.md describes every setting."] },
   );
 }

@@ -73,7 +73,11 @@ export function loadAgentConfig(env: Raw, overrides: AgentOverrides = {}): Agent
   const directory = file === undefined ? process.cwd() : dirname(resolve(file));
   const problems = [
     ...(parsed.success ? [] : problemsOf(parsed.error, raw, sources, keysOf)),
-    ...gatewayProblems(isMapping(raw) ? raw["pushgateway"] : undefined, directory),
+    ...gatewayProblems(
+      isMapping(raw) ? raw["pushgateway"] : undefined,
+      directory,
+      isMapping(document.value) ? document.value["pushgateway"] : undefined,
+    ),
   ];
   if (!parsed.success || problems.length > 0) throw agentConfigurationError(problems, file);
   const { instance, listen: address, pushgateway, ...rest } = parsed.data;

@@ -1,5 +1,6 @@
 import type { Tenant } from "../accounting/tenant.ts";
 import type { Connection } from "../prometheus/connection.ts";
+import { withInherited } from "./inherited.ts";
 import { NO_NAMES, type Names } from "./names.ts";
 import { configurationError, problemLines, quoted, type Problem } from "./problems.ts";
 import { hint, readSettings, type Raw } from "./read.ts";
@@ -23,14 +24,6 @@ export type Settings = {
 };
 
 const partialRun = runSettings.partial();
-
-// Of these only one of a kind is sent or obeyed, or they are a pair: a tenant that sets one does not inherit the others.
-const ONE_OF_A_KIND = [
-  ["SUMMARIZE_RECORDS", "MESSAGE_FORMAT"],
-  ["PROMETHEUS_AUTH_HEADER", "PROMETHEUS_TOKEN_FILE", "PROMETHEUS_SIGV4_REGION"],
-  // A certificate goes with its own key only.
-  ["PROMETHEUS_CLIENT_CERT_FILE", "PROMETHEUS_CLIENT_KEY_FILE"],
-];
 
 /**
  * Reads all settings from environment variables and the text of the tenants file (of TENANTS_FILE; without it there is one
@@ -81,9 +74,9 @@ function tenantsFile(path: string | undefined, text: string | undefined): Tenant
 }
 
 function draftListed({ name, raw }: ListedTenant, env: Raw): ReturnType<typeof draftTenant> {
-  const replaced = ONE_OF_A_KIND.filter((kind) => kind.some((setting) => raw[setting] !== undefined)).flat();
-  const inherited = Object.fromEntries(Object.entries(env).filter(([setting]) => !replaced.includes(setting)));
-  return draftTenant(name, { ...inherited, ...raw });
+  const whole = withInherited(name, raw, env);
+  const draft = draftTenant(name, whole.raw);
+  return { ...draft, warnings: [...whole.warnings, ...draft.warnings] };
 }
 
 function periodProblems(

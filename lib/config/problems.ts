@@ -49,7 +49,7 @@ export function configurationError(problems: readonly Problem[], tenantNames: re
   const count = lines.length === 1 ? "One setting is" : `${lines.length} settings are`;
   return new GridmeterError(
     onlyPeriod ? "period_invalid" : "config_invalid",
-    `${count} wrong; Prometheus was not asked and nothing was published.\n${lines.map((line) => `  - ${line}`).join("\n")}\n` +
-      "docs/configuration.md describes every setting.",
+    `${count} wrong; Prometheus was not asked and nothing was published.`,
+    { lines: [...lines.map((line) => `  - ${line}`), "docs/configuration.md describes every setting."] },
   );
 }

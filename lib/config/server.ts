@@ -36,15 +36,26 @@ function percentDecoded(text: string): string | undefined {
   }
 }
 
+/** A host, a port and a path, with or without a scheme: what may be shown of a text that is no URL. */
+const NO_SECRET = /^(?:[a-z]+:?\/\/)?[^:@?#]*(?::\d*)?(?:\/[^:@?#]*)?$/i;
+
 /** The URL for a message: credentials, query and fragment are replaced by `***`; all of it where they cannot be told apart. */
 export function maskServer(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (url === undefined) return /[@?#]/.test(text) ? "***" : text;
+  // `http://user:password` without a host is none, and in `user:password` the user looks like a scheme.
+  if (url === undefined || url.host === "") return NO_SECRET.test(text) ? text : "***";
   // A raw "/" or "?" in a password ends the authority early; what follows up to the "@" is then still the password.
   if ((url.pathname + url.search + url.hash).includes("@")) return "***";
   const user = url.username === "" && url.password === "" ? "" : "***@";
   const slashes = text.slice(url.protocol.length).startsWith("//") ? "//" : "";
   return `${url.protocol}${slashes}${user}${url.host}${url.pathname}${url.search && "?***"}${url.hash && "#***"}`;
+}
+
+/** Whether an address has a user, a password or a query in it, or something where they cannot be told apart. */
+export function holdsCredentials(text: string): boolean {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined) return text.includes("@");
+  return url.username !== "" || url.password !== "" || url.search !== "" || maskServer(text) === "***";
 }
 
 /** Reads PROMETHEUS_SIGV4_REGION, such as eu-central-1 or us-gov-west-1. */

@@ -2,6 +2,7 @@ import type { Tenant } from "../accounting/tenant.ts";
 import type { MessageFormat, ServiceLevel } from "../apel/records.ts";
 import type { Connection } from "../prometheus/connection.ts";
 import { workspaceRegion } from "../prometheus/sigv4.ts";
+import { isInTheClear } from "../secrets.ts";
 import { quoted, type Problem } from "./problems.ts";
 import { hint, readSettings, type Raw } from "./read.ts";
 import { tenantSettings, type TenantValues } from "./settings.ts";
@@ -69,9 +70,7 @@ function contradictions(
     });
   }
   const credentials = [
-    ...(values.PROMETHEUS_SERVER?.authHeader === undefined ? [] : ["credentials in PROMETHEUS_SERVER"]),
-    ...(values.PROMETHEUS_AUTH_HEADER === undefined ? [] : ["PROMETHEUS_AUTH_HEADER"]),
-    ...(values.PROMETHEUS_TOKEN_FILE === undefined ? [] : ["PROMETHEUS_TOKEN_FILE"]),
+    ...authorizationsOf(values),
     ...(values.PROMETHEUS_SIGV4_REGION === undefined ? [] : ["PROMETHEUS_SIGV4_REGION"]),
     ...(values.PROMETHEUS_SIGV4_REGION === undefined && addressRegion(values) !== undefined
       ? ["an address of Amazon, which takes only signed requests"]
@@ -92,6 +91,17 @@ function contradictions(
     });
   }
   return problems;
+}
+
+const IN_ADDRESS = "credentials in PROMETHEUS_SERVER";
+
+/** What would be sent as it is in the Authorization header. */
+function authorizationsOf(values: PartialValues): readonly string[] {
+  return [
+    ...(values.PROMETHEUS_SERVER?.authHeader === undefined ? [] : [IN_ADDRESS]),
+    ...(values.PROMETHEUS_AUTH_HEADER === undefined ? [] : ["PROMETHEUS_AUTH_HEADER"]),
+    ...(values.PROMETHEUS_TOKEN_FILE === undefined ? [] : ["PROMETHEUS_TOKEN_FILE"]),
+  ];
 }
 
 function addressRegion({ PROMETHEUS_SERVER: server }: PartialValues): string | undefined {
@@ -127,6 +137,18 @@ function doubts(values: PartialValues, raw: Raw, format: MessageFormat | undefin
   }
   if (values.VO_LABEL?.startsWith("label_label_") === true) {
     warn("VO_LABEL", "begins with label; write the name of the pod's own label, not that of kube_pod_labels");
+  }
+  const sent = authorizationsOf(values);
+  if (
+    sent.length > 0 &&
+    values.PROMETHEUS_SERVER !== undefined &&
+    isInTheClear(new URL(values.PROMETHEUS_SERVER.url))
+  ) {
+    const which = sent.map((each) => (each === IN_ADDRESS ? "the credentials in it" : each)).join(" and ");
+    warn(
+      "PROMETHEUS_SERVER",
+      `is not https, so ${which} can be read on the way by whoever reads the network. Write https://`,
+    );
   }
   const tls = ["PROMETHEUS_CA_FILE", "PROMETHEUS_CLIENT_CERT_FILE"] as const;
   for (const setting of values.PROMETHEUS_SERVER?.url.startsWith("http:") === true ? tls : []) {

@@ -1,3 +1,4 @@
+import { maskServer } from "../config/server.ts";
 import { GridmeterError } from "../errors.ts";
 
 /** The base address. Throws `config_invalid` for anything but http and https. */
@@ -7,7 +8,7 @@ export function parseUrl(text: string): URL {
   // The text is not quoted whole: an address may carry a password.
   throw new GridmeterError(
     "config_invalid",
-    `PROMETHEUS_SERVER is not an http:// or https:// address: "${text.replace(/^.*@/, "***@").slice(0, 100)}". ` +
+    `PROMETHEUS_SERVER is not an http:// or https:// address: "${maskServer(text).slice(0, 100)}". ` +
       "Nothing was asked or published. Give the base address of the server, e.g. http://prometheus:9090.",
   );
 }

@@ -19,6 +19,10 @@ const SPECIAL: ReadonlyMap<string, number> = new Map([
   ["Inf", Number.POSITIVE_INFINITY],
   ["-Inf", Number.NEGATIVE_INFINITY],
 ]);
+/** Characters of a value that is none and is quoted all the same. */
+const LONGEST_VALUE = 100;
+/** Characters of the server's warnings that are quoted. */
+const LONGEST_WARNING = 2_000;
 const NO_POINT = "a row has no value of a time and a text";
 const NO_METRIC = "a row has no metric of texts";
 const NUMBER = /^[+-]?[\d.]+(?:[eE][+-]?\d+)?$/;
@@ -69,7 +73,9 @@ function readSeries(row: unknown, source: string): Series {
 function readValue([, text]: PointAsSent, source: string): number {
   const value = numberOf(text);
   if (value !== undefined) return value;
-  throw otherShape(source, `"${text.slice(0, 40)}" is not a sample value`);
+  // Not cut, but left out: what was cut cannot be searched for a secret that the server repeats.
+  const quoted = text.length > LONGEST_VALUE ? `a text of ${text.length} characters` : `"${text}"`;
+  throw otherShape(source, `${quoted} is not a sample value`);
 }
 
 /** The server's version, or undefined if the answer is not Prometheus' build information. */
@@ -121,7 +127,7 @@ function refusePartial(
 ): void {
   const warnings = answer.warnings ?? [];
   if (warnings.length === 0 && answer.isPartial !== true) return;
-  const text = warnings.length === 0 ? "isPartial: true" : warnings.join("; ").slice(0, 300);
+  const text = warnings.length === 0 ? "isPartial: true" : warnings.join("; ").slice(0, LONGEST_WARNING);
   throw new GridmeterError(
     "prometheus_incomplete",
     `${source} answered with a warning, so the answer may be incomplete: "${text}". ` +

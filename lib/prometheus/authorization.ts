@@ -1,5 +1,7 @@
 import { readFileSync } from "node:fs";
 import { GridmeterError, errorText } from "../errors.ts";
+import { hiderOf, secretsOfAddress, secretsOfHeader } from "../secrets.ts";
+import { secretsOfProxy } from "./proxy.ts";
 
 const JWT = /^eyJ[\w-]*\.[\w-]+\.[\w-]*$/;
 
@@ -23,18 +25,12 @@ export function authorization(settings: {
 }
 
 /**
- * Takes out of a text what must never be shown: the header, the credential in it without its scheme, the address's password
- * and its query string, which a server may repeat, and the session token of signed requests, which Amazon repeats when it
- * finds a signature wrong.
+ * Takes out of a text what must never be shown, since a server or a proxy may repeat it: the header, the address's and the proxy's
+ * passwords and query strings, and the session token of signed requests, which Amazon repeats when it finds a signature wrong.
  */
 export function hider(base: URL, header: string | undefined): (text: string) => string {
-  const credentials = header === undefined ? [] : [header, header.replace(/^\S+\s+/, "")];
-  const inAddress = [base.password, decodeURIComponent(base.password), base.search.slice(1)];
-  const secrets = [...credentials, ...inAddress].filter((secret) => secret !== "");
-  return (text) =>
-    secrets
-      .reduce((shown, secret) => shown.replaceAll(secret, "***"), text)
-      .replace(/(x-amz-security-token["']?\s*[:=]\s*["']?)[\w+/=%-]+/gi, "$1***");
+  const hide = hiderOf([...secretsOfHeader(header), ...secretsOfAddress(base), ...secretsOfProxy(base)]);
+  return (text) => hide(text).replace(/(x-amz-security-token["']?\s*[:=]\s*["']?)[\w+/=%-]+/gi, "$1***");
 }
 
 function readToken(path: string): string {

@@ -53,6 +53,8 @@ export type Client = {
 
 /** Characters of a refusal that are read. */
 const LONGEST_REFUSAL = 100_000;
+/** Characters of a version that are shown. */
+const LONGEST_VERSION = 100;
 const RETRIES = 3;
 const FIRST_DELAY_MS = 150;
 const LONGEST_DELAY_MS = 20_000;
@@ -186,7 +188,9 @@ export function createClient(connection: Connection): Client {
     version: async () => {
       try {
         const request = { method: "GET", url: address(base, "/api/v1/status/buildinfo") };
-        return readVersion(await limit(() => send(request, deadline(), (body) => readJson(body, source.name))));
+        const build = await limit(() => send(request, deadline(), (body) => readJson(body, source.name)));
+        const version = readVersion(build);
+        return version === undefined ? undefined : source.hide(version).slice(0, LONGEST_VERSION);
       } catch {
         return undefined;
       }

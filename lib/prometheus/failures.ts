@@ -33,6 +33,8 @@ export const NOT_JSON = "GRIDMETER_NOT_JSON";
 
 /** How much of a long text is quoted: servers come to the point at once or at the very end. */
 const QUOTED = { start: 200, end: 250 };
+/** Characters at either end of a text that are looked at. */
+const LOOKED_AT = 5_000;
 /** A TLS handshake that one side refuses or does not understand it will not take the next time. */
 const BROKEN_OFF = /\balert\b|_ALERT_|wrong.version.number|CERT_ALTNAME/i;
 
@@ -49,7 +51,7 @@ export function isTransient(error: AxiosError): boolean {
  * @param post the refusal of the same question by POST, where it was asked by GET for that
  */
 export function failure(thrown: unknown, source: Source, post?: AxiosError): GridmeterError {
-  if (thrown instanceof GridmeterError) return thrown;
+  if (thrown instanceof GridmeterError) return hidden(thrown, source);
   const proxy = proxyAdvice(thrown, source.base);
   if (!isAxiosError(thrown)) {
     const text = `The answer of ${source.name} could not be read: ${source.hide(errorText(thrown))}. Nothing was published.`;
@@ -71,6 +73,12 @@ export function failure(thrown: unknown, source: Source, post?: AxiosError): Gri
   return isTooLong(response.status, serverText(response.data))
     ? new QueryTooLong(message)
     : new GridmeterError(code, message);
+}
+
+/** What was found wrong in an answer of 200 quotes it. */
+function hidden(error: GridmeterError, source: Source): GridmeterError {
+  const message = source.hide(error.message);
+  return message === error.message ? error : new GridmeterError(error.code, message);
 }
 
 /** What to do about an answer. Where GET is not taken either, that POST was forbidden is what can be mended. */
@@ -121,19 +129,26 @@ function unreadable(error: AxiosError, source: Source, before: string, proxy: st
 const serverError = z.object({ error: z.string(), errorType: z.string().optional() });
 const amazonError = z.object({ message: z.string() });
 
-/** The server's own words: Prometheus' `errorType: error`, Amazon's `message`, or the text of a proxy's page. */
+/**
+ * The server's own words: Prometheus' `errorType: error`, Amazon's `message`, or the text of a proxy's page. Of a long text the
+ * beginning and the end, so that looking through it takes no long time whatever it says.
+ */
 export function serverText(data: unknown): string {
   if (typeof data !== "string") return "";
   const json = parseJson(data);
   const known = serverError.safeParse(json);
-  if (known.success) return [known.data.errorType, known.data.error].filter((part) => part !== undefined).join(": ");
+  if (known.success)
+    return shortened([known.data.errorType, known.data.error].filter((part) => part !== undefined).join(": "));
   const amazon = amazonError.safeParse(json);
-  if (amazon.success) return amazon.data.message;
-  return data
-    .slice(0, 10_000)
+  if (amazon.success) return shortened(amazon.data.message);
+  return shortened(data)
     .replace(/<(?:style|script)[\s\S]*?<\/(?:style|script)>|<[^>]*>/gi, " ")
     .replace(/\s+/g, " ")
     .trim();
+}
+
+function shortened(text: string): string {
+  return text.length <= 2 * LOOKED_AT ? text : `${text.slice(0, LOOKED_AT)} ... ${text.slice(-LOOKED_AT)}`;
 }
 
 /** The text as JSON, or undefined if it is none. */

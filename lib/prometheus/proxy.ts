@@ -1,6 +1,7 @@
 import { isAxiosError } from "axios";
 import { z } from "zod";
 import { GridmeterError, errorText } from "../errors.ts";
+import { secretsOfAddress } from "../secrets.ts";
 
 /** With these Node refuses to send a request. The server's own address was checked before, so it is the proxy's that is wrong. */
 const UNUSABLE = z.object({ code: z.enum(["ERR_INVALID_URL", "ERR_INVALID_PROTOCOL"]) });
@@ -12,8 +13,8 @@ const SENT_TO_PROXY = z.union([
   z.object({ agent: z.object({ proxy: z.looseObject({}) }) }),
 ]);
 
-/** The variable of the environment that names a proxy, and the proxy's address without credentials. */
-type Proxy = { readonly variable: string; readonly address: string };
+/** The variable of the environment that names a proxy, and the proxy's address as written and without credentials. */
+type Proxy = { readonly variable: string; readonly written: string; readonly address: string };
 
 /**
  * What to say of a failed request that went through a proxy; empty where it did not. What was sent decides, so that NO_PROXY
@@ -44,19 +45,29 @@ export function unusableProxy(thrown: unknown, base: URL): GridmeterError | unde
   );
 }
 
+/** What no message may show of the proxy that is set for an address: a proxy may echo what it was sent. */
+export function secretsOfProxy(base: URL): readonly string[] {
+  const written = proxyOf(base)?.written ?? "";
+  return URL.canParse(written) ? secretsOfAddress(new URL(written)) : [];
+}
+
 /** The proxy that is set for an address, looked for in axios' order; whether it is used NO_PROXY decides. */
 function proxyOf({ protocol }: URL): Proxy | undefined {
   const scheme = protocol.replace(":", "");
   for (const name of [`${scheme}_proxy`, "all_proxy"]) {
     for (const variable of [name, name.toUpperCase()]) {
       const value = process.env[variable] ?? "";
-      if (value !== "")
-        return { variable, address: withoutCredentials(value.includes("://") ? value : `${scheme}://${value}`) };
+      if (value === "") continue;
+      const written = value.includes("://") ? value : `${scheme}://${value}`;
+      return { variable, written, address: withoutCredentials(written) };
     }
   }
   return undefined;
 }
 
 function withoutCredentials(address: string): string {
-  return address.replace(/:\/\/.*@/, "://").replace(/\/+$/, "");
+  const slashes = address.indexOf("://") + 3;
+  // All up to the last @, whatever stands in it.
+  const bare = address.slice(0, slashes) + address.slice(Math.max(slashes, address.lastIndexOf("@") + 1));
+  return bare.endsWith("/") ? bare.slice(0, -1) : bare;
 }

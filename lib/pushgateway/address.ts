@@ -1,3 +1,4 @@
+import { maskServer } from "../config/server.ts";
 import { GridmeterError } from "../errors.ts";
 
 /**
@@ -10,7 +11,7 @@ export function parseUrl(text: string, lost: string): URL {
   if (url !== undefined && (url.protocol === "http:" || url.protocol === "https:")) return url;
   throw new GridmeterError(
     "config_invalid",
-    `PUSHGATEWAY_URL is not an http:// or https:// address: "${text.replace(/^.*@/, "***@").slice(0, 100)}". ${lost}. ` +
+    `PUSHGATEWAY_URL is not an http:// or https:// address: "${maskServer(text).slice(0, 100)}". ${lost}. ` +
       "Give the address of the gateway, e.g. http://pushgateway:9091.",
   );
 }

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { finished } from "node:stream/promises";
 import { errorText } from "../errors.ts";
+import { hiderOf, secretsOfAddress, secretsOfHeader } from "../secrets.ts";
 import { nameOf, parseUrl } from "./address.ts";
 import { keepConnections } from "./connections.ts";
 import type { Connections } from "./connections.ts";
@@ -24,6 +25,8 @@ export type GatewayOptions = {
 
 /** Characters of an answer that are quoted. */
 const LONGEST_BODY = 300;
+/** Characters of an answer that are looked at for secrets. */
+const LOOKED_AT = 10_000;
 
 /**
  * Asks a gateway and hands its answer over while it arrives, so that memory does not depend on its size. Returns once all of it
@@ -42,12 +45,14 @@ export async function exchange(
   const connections = options.connections ?? keepConnections(options.caFile);
   const deadline = AbortSignal.timeout(deadlineMs);
   const signal = options.signal === undefined ? deadline : AbortSignal.any([deadline, options.signal]);
+  // A gateway, or what stands before it, may repeat what it was sent. Made where something failed: an agent pushes all the time.
+  const hide = (text: string): string => hiderOf([...secretsOfHeader(authHeader), ...secretsOfAddress(base)])(text);
   const failed = (failure: GatewayFailure, status: number | undefined, why: string, cause?: unknown) =>
     new PushgatewayError(
       failure,
       status,
-      `${nameOf(base)} ${why}. ${lost}; nothing else was affected. Check PUSHGATEWAY_URL and the gateway.`,
-      { cause: cause instanceof Error ? cause.message : cause },
+      `${nameOf(base)} ${hide(why)}. ${lost}; nothing else was affected. Check PUSHGATEWAY_URL and the gateway.`,
+      { cause: cause instanceof Error ? hide(cause.message) : cause },
     );
   const broken = (status: number | undefined, thrown: unknown): PushgatewayError => {
     if (signal.aborted) return failed("timeout", status, `did not answer within ${deadlineMs / 1000} s`);
@@ -62,7 +67,10 @@ export async function exchange(
     });
     const status = answer.statusCode ?? 0;
     if (status < 200 || status >= 300) {
-      const said = (await beginningOf(answer, LONGEST_BODY)).trim();
+      // Hidden before it is cut, or the beginning of a secret could be left.
+      const said = hide(await beginningOf(answer, LOOKED_AT))
+        .trim()
+        .slice(0, LONGEST_BODY);
       throw failed(failureOf(status), status, `answered ${status}${said === "" ? "" : ` (${said})`}`);
     }
     let bytes = 0;

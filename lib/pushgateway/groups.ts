@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { hiderOf, secretsOfAddress, secretsOfHeader } from "../secrets.ts";
 import { nameOf } from "./address.ts";
 import { exchange } from "./exchange.ts";
 import type { GatewayOptions } from "./exchange.ts";
@@ -17,6 +18,8 @@ export type Group = { readonly grouping: Grouping; readonly pushedAt: number; re
 const PATH = "/api/v1/metrics";
 /** Characters of an answer that is no list that are quoted. */
 const QUOTED = 100;
+/** Characters of it that are looked at for secrets, which are hidden before it is cut. */
+const LOOKED_AT = 10_000;
 const LOST = "Its groups were not read, and none was deleted";
 /** A gateway needs seconds to write a list of hundreds of megabytes, before it sends the first byte of it. */
 const LIST = { method: "GET", path: PATH, usualDeadlineMs: 300_000, lost: LOST } as const;
@@ -48,17 +51,18 @@ export async function listGroups(
   let date: string | undefined;
   try {
     ({ date } = await exchange(url, LIST, options, (chunk) => {
-      if (start.length < QUOTED) start += chunk.toString("utf8", 0, QUOTED);
+      if (start.length < LOOKED_AT) start += chunk.toString("utf8", 0, LOOKED_AT);
       scanner.write(chunk);
     }));
     scanner.end();
   } catch (thrown) {
     if (!(thrown instanceof NoList)) throw thrown;
+    const hide = hiderOf([...secretsOfHeader(options.authHeader), ...secretsOfAddress(new URL(url))]);
     throw new PushgatewayError(
       "failed",
       200,
       `${nameOf(new URL(url))}${PATH} did not answer with a list of groups: ${thrown.message}: ` +
-        `${JSON.stringify(start.slice(0, QUOTED))}. ${LOST}. Check PUSHGATEWAY_URL, and what stands in between.`,
+        `${JSON.stringify(hide(start).slice(0, QUOTED))}. ${LOST}. Check PUSHGATEWAY_URL, and what stands in between.`,
     );
   }
   // The gateway lists them in no order.

@@ -35,8 +35,9 @@ export function configuredProbes(config: Configured): readonly Probe[] {
       return [];
     }
   });
-  if (problems.length === 0) return probes;
-  throw new GridmeterError("config_invalid", problems.join("\n"));
+  const [first, ...lines] = problems;
+  if (first === undefined) return probes;
+  throw new GridmeterError("config_invalid", first, { lines });
 }
 
 /** What a probe runs and reads, for people. */

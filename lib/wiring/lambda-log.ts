@@ -1,11 +1,16 @@
 import { Logger } from "@aws-lambda-powertools/logger";
 import { Metrics } from "@aws-lambda-powertools/metrics";
+import { plainText } from "../plain-text.ts";
 import type { Damage } from "../accounting/ledger.ts";
 
 const serviceName = process.env["POWERTOOLS_SERVICE_NAME"] ?? "gridmeter";
 
 /** The functions' log: one JSON object a line; POWERTOOLS_LOG_LEVEL sets how much. */
-export const logger = new Logger({ serviceName });
+export const logger = new Logger({
+  serviceName,
+  // What reads the log prints it on a terminal.
+  jsonReplacerFn: (_key, value) => (typeof value === "string" ? plainText(value) : value),
+});
 
 /** CloudWatch metrics in the log (EMF), under the dimension `service` alone; the alarms go by them. */
 export const metrics = new Metrics({

@@ -1,6 +1,7 @@
 import type { S3Client } from "@aws-sdk/client-s3";
 import type { SQSClient } from "@aws-sdk/client-sqs";
 import type { SSMClient } from "@aws-sdk/client-ssm";
+import { holdsCredentials, maskServer } from "../config/server.ts";
 import { GridmeterError } from "../errors.ts";
 import { S3Store } from "../store/s3-store.ts";
 import { createS3, createSqs, encryptionOf } from "./aws.ts";
@@ -33,6 +34,22 @@ export function needed(env: Environment, name: string): string {
   throw new GridmeterError(
     "config_invalid",
     `${name} is not set. Nothing was published. Set it in the function's environment (serverless.yml does).`,
+  );
+}
+
+/**
+ * Refuses an address with a user, a password or a token in it: a function's environment is plain text to all who may look at the
+ * function, and so is the template of its stack.
+ * @param parameter the variable that names the parameter in which they belong
+ * @throws GridmeterError `config_invalid`
+ */
+export function refuseCredentials(env: Environment, name: string, parameter: string): void {
+  const text = variable(env, name);
+  if (text === undefined || !holdsCredentials(text)) return;
+  throw new GridmeterError(
+    "config_invalid",
+    `${name}=${JSON.stringify(maskServer(text))} holds credentials, which a function's environment does not keep secret. Nothing was published. ` +
+      `Take them out of it, store the header (Basic and the base64 of user:password) as a SecureString with \`aws ssm put-parameter\`, and name that in ${parameter}.`,
   );
 }
 

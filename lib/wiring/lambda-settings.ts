@@ -3,7 +3,7 @@ import type { LoadedSettings } from "../config/load.ts";
 import { GridmeterError } from "../errors.ts";
 import { logger } from "./lambda-log.ts";
 import { fileOf, objectText, parameterText } from "./lambda-parameters.ts";
-import { variable } from "./lambda-parts.ts";
+import { refuseCredentials, variable } from "./lambda-parts.ts";
 import type { Parts } from "./lambda-parts.ts";
 
 /** The event says what the run covers, and the bucket is where its messages go and its ledger is. */
@@ -22,6 +22,7 @@ export async function lambdaSettings(parts: Parts): Promise<LoadedSettings> {
     const text = `${named.join(" and ")} are set, and it is not clear which holds. Nothing was published. Set one of them.`;
     throw new GridmeterError("config_invalid", text);
   }
+  refuseCredentials(env, "PROMETHEUS_SERVER", "PROMETHEUS_AUTH_HEADER_PARAMETER");
   const [header, ca, clientCert, clientKey, listed, stored] = await Promise.all([
     parameterText(parts, "PROMETHEUS_AUTH_HEADER_PARAMETER"),
     parameterText(parts, "PROMETHEUS_CA_PARAMETER"),

@@ -8,7 +8,15 @@ import { ofType, properties, readTemplate } from "../support/template.ts";
 import type { Json, Template } from "../support/template.ts";
 
 const BUCKET = "arn:aws:s3:::gridmeter-dev-123456789012-eu-central-1";
-const EVERYTHING = ["MailsAlarms", "UsesKmsKey", "UsesAmazonPrometheus", "UsesVpc", "ReservesConcurrency"];
+const NAMED = ["PrometheusAuthHeader", "PrometheusCa", "PrometheusClientCert", "PrometheusClientKey", "Tenants"];
+const EVERYTHING = [
+  "MailsAlarms",
+  "UsesKmsKey",
+  "UsesAmazonPrometheus",
+  "UsesVpc",
+  "ReservesConcurrency",
+  ...[...NAMED, "PushgatewayAuthHeader"].map((name) => `Names${name}`),
+];
 
 let project: Deployment;
 /** with nothing that is optional, and with all of it */
@@ -51,7 +59,16 @@ const INTERFACES = [
 ];
 const KEY = ["kms:Decrypt KmsKeyArn", "kms:GenerateDataKey KmsKeyArn"];
 const METRICS = ["aps:QueryMetrics PrometheusWorkspaceArn"];
-const PARAMETERS = ["ssm:GetParameter arn:aws:ssm:eu-central-1:123456789012:parameter/gridmeter/dev/*"];
+/** The parameter's name begins with a slash. */
+const parameter = (name: string): string =>
+  `ssm:GetParameter arn:aws:ssm:eu-central-1:123456789012:parameter${name}Parameter`;
+/** The parameters that each function reads, where they are named. */
+const PARAMETERS: Readonly<Record<string, readonly string[]>> = {
+  PlanRole: NAMED,
+  AccountRole: [...NAMED, "PushgatewayAuthHeader"],
+  ManualRole: [],
+  ReapRole: ["PrometheusCa", "PushgatewayAuthHeader"],
+};
 const s3 = (action: string, ...prefixes: readonly string[]): string[] =>
   prefixes.map((prefix) => `s3:${action} ${BUCKET}/${prefix}/*`);
 const list = (...prefixes: readonly string[]): string =>
@@ -64,7 +81,6 @@ const ROLES = {
     ...TRACES,
     ...s3("GetObject", "ledger", "state", "outgoing", "spooled", "config", "damaged"),
     list("ledger", "state", "outgoing", "spooled", "config", "damaged"),
-    ...PARAMETERS,
     ...send("WorkQueue", "FailedInvocations"),
   ],
   AccountRole: [
@@ -74,7 +90,6 @@ const ROLES = {
     ...s3("PutObject", "ledger", "state", "outgoing", "scratch", "damaged"),
     ...s3("DeleteObject", "scratch"),
     list("ledger", "state", "outgoing", "spooled", "config", "scratch", "damaged"),
-    ...PARAMETERS,
     "sqs:ReceiveMessage WorkQueue.Arn",
     "sqs:DeleteMessage WorkQueue.Arn",
     "sqs:GetQueueAttributes WorkQueue.Arn",
@@ -87,10 +102,9 @@ const ROLES = {
     ...s3("PutObject", "state", "outgoing", "damaged", "manual"),
     ...s3("DeleteObject", "manual/incoming"),
     list("state", "outgoing", "spooled", "damaged", "manual"),
-    ...PARAMETERS,
     ...send("SpoolQueue", "FailedInvocations"),
   ],
-  ReapRole: [...logs("Reap"), ...TRACES, ...PARAMETERS, ...send("FailedInvocations")],
+  ReapRole: [...logs("Reap"), ...TRACES, ...send("FailedInvocations")],
 } as const;
 
 describe("roles", () => {
@@ -98,10 +112,28 @@ describe("roles", () => {
     expect([...rights(template, role)].sort()).toEqual([...expected].sort());
     const withKey = role === "ReapRole" ? [] : KEY;
     const asking = role === "PlanRole" || role === "AccountRole" ? METRICS : [];
-    expect([...rights(fullTemplate, role)].sort()).toEqual([...expected, ...INTERFACES, ...withKey, ...asking].sort());
+    const parameters = (PARAMETERS[role] ?? []).map(parameter);
+    expect([...rights(fullTemplate, role)].sort()).toEqual(
+      [...expected, ...INTERFACES, ...withKey, ...asking, ...parameters].sort(),
+    );
     expect(properties(template, role)["AssumeRolePolicyDocument"].Statement).toEqual([
       { Effect: "Allow", Principal: { Service: "lambda.amazonaws.com" }, Action: "sts:AssumeRole" },
     ]);
+  });
+
+  test("no name of a parameter opens others", () => {
+    const all = [...NAMED, "PushgatewayAuthHeader"].map((name) => fullTemplate.Parameters[`${name}Parameter`]);
+    for (const { AllowedPattern: pattern, Default: unset } of all) {
+      const allowed = new RegExp(pattern);
+      expect([unset, "/gridmeter/prod/prometheus-auth-header", "/a"].map((name) => allowed.test(name))).toEqual([
+        true,
+        true,
+        true,
+      ]);
+      expect(
+        ["*", "/gridmeter/*", "/gridmeter/?", "name", "/a/../b*", "/${AWS::Region}"].some((name) => allowed.test(name)),
+      ).toBe(false);
+    }
   });
 
   test("the schedules' role may start plan and reap, and keep what failed", () => {

@@ -42,7 +42,18 @@ const OPTIONAL = {
   VPC_SECURITY_GROUP_IDS: "sg-0123abcd",
   PLAN_RESERVED_CONCURRENCY: "1",
 };
+/** What stands there; only names of parameters are looked at. */
+const valueOf = (name: string): string =>
+  name.endsWith("_PARAMETER") ? `/gridmeter/prod/${name.toLowerCase()}` : `value of ${name}`;
 const SECRET = "Bearer do-not-put-me-into-a-template";
+
+const CONDITIONS = NAMED.filter((name) => name.endsWith("_PARAMETER")).map((name) => `Names${titled(name)}`);
+
+/** PROMETHEUS_CA_PARAMETER is PrometheusCa. */
+function titled(name: string): string {
+  const words = name.replace("_PARAMETER", "").toLowerCase().split("_");
+  return words.map((word) => `${word[0]?.toUpperCase()}${word.slice(1)}`).join("");
+}
 
 let project: Deployment;
 let bare: Ended;
@@ -54,7 +65,7 @@ beforeAll(async () => {
   project = await copyProject();
   // Each in a folder of its own: packaging into another one empties .serverless.
   bare = await project.package(["--package", "bare"], project.offline);
-  const values = Object.fromEntries([...SETTINGS, ...NAMED].map((name) => [name, `value of ${name}`]));
+  const values = Object.fromEntries([...SETTINGS, ...NAMED].map((name) => [name, valueOf(name)]));
   const env = { ...project.offline, ...OPTIONAL, ...values, PROMETHEUS_AUTH_HEADER: SECRET };
   full = await project.run("serverless", ["package", "--stage", "prod", "--package", "full"], env);
   if (bare.code !== 0 || full.code !== 0) throw new Error(`${bare.output}\n${full.output}`);
@@ -65,6 +76,7 @@ beforeAll(async () => {
     "UsesAmazonPrometheus",
     "UsesVpc",
     "ReservesConcurrency",
+    ...CONDITIONS,
   ]);
 }, 300_000);
 afterAll(() => project.remove());
@@ -100,6 +112,21 @@ describe("packaging", () => {
     const file = "cloudformation-template-update-stack.json";
     expect(await cfnLint(project, join(project.folder, "bare", file))).toBe("");
     expect(await cfnLint(project, join(project.folder, "full", file))).toBe("");
+  });
+
+  test.each([
+    ["PROMETHEUS_SERVER", "https://me:do-not-put-me@prometheus", "PROMETHEUS_AUTH_HEADER_PARAMETER"],
+    ["PROMETHEUS_SERVER", "https://do-not-put-me@prometheus", "PROMETHEUS_AUTH_HEADER_PARAMETER"],
+    ["PROMETHEUS_SERVER", "https//me:do-not-put-me@prometheus", "PROMETHEUS_AUTH_HEADER_PARAMETER"],
+    ["PUSHGATEWAY_URL", "http://me:do%2Dnot-put-me@gateway:9091", "PUSHGATEWAY_AUTH_HEADER_PARAMETER"],
+    ["PUSHGATEWAY_URL", "http://gateway:9091/?token=do-not-put-me", "PUSHGATEWAY_AUTH_HEADER_PARAMETER"],
+  ])("refuses %s=%s, which would be legible, and names %s", async (name, address, instead) => {
+    const env = { ...project.offline, [name]: address };
+    const { code, output } = await project.run("serverless", ["package", "--package", "refused"], env);
+    expect(code).not.toBe(0);
+    expect(output).toContain(`${name} holds credentials`);
+    expect(output).toContain(instead);
+    expect(output).not.toContain("not-put-me");
   });
 
   test("puts no secret into the template", async () => {
@@ -149,7 +176,7 @@ describe("functions", () => {
     "%s has every setting of the command line that its own way does not replace",
     (name) => {
       for (const setting of [...SETTINGS, ...NAMED]) {
-        expect(variables(fullTemplate, name)).toHaveProperty(setting, `value of ${setting}`);
+        expect(variables(fullTemplate, name)).toHaveProperty(setting, valueOf(setting));
         expect(variables(template, name)).not.toHaveProperty(setting);
       }
       expect(variables(template, name)).toMatchObject({
