@@ -95,7 +95,7 @@ const DROPS: readonly Drop[] = [
   },
 ];
 
-const dropSituations = DROPS.flatMap(({ name, after, drop, code, says, atNoon }): Situation[] => [
+const dropSituations = DROPS.flatMap(({ name, after, drop, code, says }): Situation[] => [
   {
     name: `${name} dropped`,
     after,
@@ -112,20 +112,17 @@ const dropSituations = DROPS.flatMap(({ name, after, drop, code, says, atNoon })
     held: (shown) => drop(shown, at(20)),
     runs: [{ right: refuses([code], { says: [says] }) }, allowed(plain(19))],
   },
-  ...(atNoon ? [atNoonOf({ name, after, drop, code, says, atNoon })] : []),
 ]);
 
-/** Six jobs a day: of those of the 20th, half keep the fact. */
-function atNoonOf({ name, after, drop, code, says }: Drop): Situation {
-  return {
-    name: `${name} dropped from the noon of the 20th on`,
-    after,
-    cluster: batch(jobsOn(ALL_DAYS, { perDay: 6 })),
-    whole: false,
-    held: (shown) => drop(shown, at(20, 12, 55)),
-    runs: [{ right: refuses([code], { says: [says] }) }],
-  };
-}
+const noonSituations = DROPS.filter(({ atNoon }) => atNoon).map(({ name, after, drop, code, says }): Situation => ({
+  name: `${name} dropped from the noon of the 20th on`,
+  after,
+  // Six jobs a day: of those of the 20th, half keep the fact.
+  cluster: batch(jobsOn(ALL_DAYS, { perDay: 6 })),
+  whole: false,
+  held: (shown) => drop(shown, at(20, 12, 55)),
+  runs: [{ right: refuses([code], { says: [says] }) }],
+}));
 
 const terminalWithoutZeroRows: Situation = {
   name: "terminal phases dropped, and no zero rows kept",
@@ -220,6 +217,7 @@ const onlyFailures: Situation = {
 
 export const MISSING_METRICS: readonly Situation[] = [
   ...dropSituations,
+  ...noonSituations,
   terminalWithoutZeroRows,
   ...confinedSituations,
   ...phaseSituations,
