@@ -36,8 +36,8 @@ export type FinishedPod = {
  * epoch seconds: at its end, or as long as it was seen.
  * - `end`: it succeeded without an end
  * - `phase`: there is no row of its phase
- * - `one phase`: it has a zero row of Succeeded and none of Failed, or the other way round
- * - `outcome`: it is gone without an end, and no row of Succeeded or Failed was ever there; it may just have been deleted
+ * - `one phase`: it has an end, a zero row of Succeeded and none of Failed, or the other way round
+ * - `outcome`: it is gone without an end, and one of these rows or both were never there; it may just have been deleted
  */
 export type LackingPod = {
   readonly uid: string;
@@ -241,8 +241,7 @@ async function judgedPods(
       const last = isAlive?.(uid) === true ? latest : (days.get(place) ?? starts.get(place) ?? latest);
       open.set(uid, { day: dayOf(last), reason: "no_end", succeeded: isSet(succeeded, place) });
       if (lacks === undefined) continue;
-      const first = lacks === "outcome" || lacks === "one phase" ? last : (starts.get(place) ?? last);
-      lacking.push({ uid, lacks, first, last });
+      lacking.push({ uid, lacks, first: lacks === "outcome" ? last : (starts.get(place) ?? last), last });
     }
   }
 }
@@ -263,7 +262,8 @@ function lackingAtEnd(known: Columns, place: number, end: number, latest: number
 /** The rows that a pod without an end lacks. If it was ever in another phase, it matters only once it is gone. */
 function lackingWithoutEnd(known: Columns, place: number): LackingPod["lacks"] | undefined {
   const lacks = lackingRows(known, place);
-  return lacks === "phase" && known.runningUntil.get(place) !== undefined ? "outcome" : lacks;
+  if (lacks === undefined) return undefined;
+  return lacks === "one phase" || known.runningUntil.get(place) !== undefined ? "outcome" : "phase";
 }
 
 function* finishedPods(known: Columns): Generator<FinishedPod> {

@@ -64,9 +64,11 @@ export async function vouch(
   for (const day of await missingOf("ends", lackingThe("end"), days, present)) blame("ends", day);
   for (const day of await missingOf("phases", lackingThe("phase"), days, present)) blame("phases", day);
   for (const day of await missingOf("both phases", lackingThe("one phase"), days, present)) blame("phases", day);
-  // Where no zero rows are kept, a pod that was deleted while it ran looks the same.
-  for (const day of await missingOf("phases", lackingThe("outcome"), days, present))
-    if ((await present("zero phases")).has(startOf(day))) blame("phases", day);
+  // Where ends are there, they show who finished; where no zero rows are kept, a pod that was deleted while it ran looks the same.
+  for (const day of await missingOf("both phases", lackingThe("outcome"), days, present)) {
+    const start = startOf(day);
+    if (!(await present("ends")).has(start) && (await present("zero phases")).has(start)) blame("phases", day);
+  }
   const starts = await missingWhere(days, tallies, "withStart", async (day, finished) => {
     // Without ends and phases nothing else shows that the tenant has pods.
     if (finished === 0 && !(await present("own pods")).has(startOf(day))) return false;

@@ -215,6 +215,27 @@ const onlyFailures: Situation = {
   runs: [{ right: publishes(plain(8)) }],
 };
 
+/** Three pods that are deleted while they run. */
+const DELETED = [12, 13, 14].map((day) => pod(at(day, 7), null, { deleted: at(day, 20) }));
+const deletedSituations: readonly Situation[] = [
+  {
+    name: "pods deleted while they run, and no row of Failed kept",
+    after: "rule: where ends are there, no_end is no fault of the monitoring",
+    cluster: batch([...jobsOn(ALL_DAYS), ...DELETED]),
+    whole: true,
+    held: (shown) => dropped(shown, (one) => terminal(one) && one.labels["phase"] === "Failed"),
+    runs: [{ right: publishes(plain(31), { leftOut: { [JAN]: { no_end: 3 } } }) }],
+  },
+  {
+    name: "pods deleted while they run, on days on which nothing finishes, without zero rows of the phases",
+    after: "rule: no_end",
+    cluster: batch([...jobsOn(days(1, 10)), ...DELETED]),
+    whole: true,
+    held: withoutZeroRows,
+    runs: [{ right: publishes(plain(10), { leftOut: { [JAN]: { no_end: 3 } } }) }],
+  },
+];
+
 export const MISSING_METRICS: readonly Situation[] = [
   ...dropSituations,
   ...noonSituations,
@@ -222,4 +243,5 @@ export const MISSING_METRICS: readonly Situation[] = [
   ...confinedSituations,
   ...phaseSituations,
   onlyFailures,
+  ...deletedSituations,
 ];
