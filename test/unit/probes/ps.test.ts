@@ -11,6 +11,7 @@ const process = (state: Process["state"], pid: number, commandLine: string): Pro
   state,
   pid,
   commandLine,
+  name: commandName(commandLine),
   residentBytes: 0,
 });
 
@@ -24,6 +25,7 @@ describe("ps", () => {
       pid: 13,
       residentBytes: 721_008 * 1024,
       commandLine: "/opt/python/bin/python3 -c x=1",
+      name: "python3",
     });
     expect(value[8]).toMatchObject({ pid: 97, commandLine: "" });
   });
