@@ -97,7 +97,9 @@ export const rootlessUser = (
   self = process.getuid?.(),
 ): number | undefined => {
   if (self !== undefined && self !== 0) return self;
-  const user = /^unix:\/\/\/run\/user\/(\d{1,10})\//.exec((environment["DOCKER_HOST"] ?? "").slice(0, LONGEST_PATH))?.[1];
+  const user = /^unix:\/\/\/run\/user\/(\d{1,10})\//.exec(
+    (environment["DOCKER_HOST"] ?? "").slice(0, LONGEST_PATH),
+  )?.[1];
   return user === undefined ? undefined : Number(user);
 };
 

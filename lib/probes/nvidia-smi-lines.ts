@@ -2,7 +2,8 @@
 const UNKNOWN = "<processes>N/A</processes>";
 
 /** A line of a process list that nvidia-smi writes, without the name; no text of it has a bracket. */
-const OWN_LINE = /^(?:<\/?process_info>|<(?:pid|type|used_memory|gpu_instance_id|compute_instance_id)>[^<>]{0,64}<\/[a-z_]{3,32}>)$/;
+const OWN_LINE =
+  /^(?:<\/?process_info>|<(?:pid|type|used_memory|gpu_instance_id|compute_instance_id)>[^<>]{0,64}<\/[a-z_]{3,32}>)$/;
 
 const OPEN = "<process_name>";
 const CLOSE = "</process_name>";

@@ -1,3 +1,5 @@
+import { withoutEnd } from "../without-end.ts";
+
 /** More of a command line is not looked at: a user chooses its length, and what counts is at its beginning. */
 const MOST_CHARACTERS = 4096;
 
@@ -5,13 +7,6 @@ const MOST_CHARACTERS = 4096;
 const MOST_NAME = 64;
 
 const isSpace = (character: string): boolean => character.trim() === "";
-
-/** Without regular expressions, which may need a time that grows with the square of a text that a user has chosen. */
-const withoutColons = (text: string): string => {
-  let end = text.length;
-  while (end > 0 && text[end - 1] === ":") end -= 1;
-  return text.slice(0, end);
-};
 
 const orUnknown = (name: string): string => (name === "" ? "unknown" : name.slice(0, MOST_NAME));
 
@@ -37,7 +32,7 @@ export const commandName = (commandLine: string): string => {
   while (end < line.length && !isSpace(line[end] ?? "")) end += 1;
   const program = line.slice(0, end);
   // a process may call itself anything, as in `sshd: user@pts/0`
-  return orUnknown(withoutColons(program.slice(program.lastIndexOf("/") + 1)));
+  return orUnknown(withoutEnd(program.slice(program.lastIndexOf("/") + 1), ":"));
 };
 
 /** What ps writes behind the name of a process that waits to be reaped. */

@@ -81,7 +81,9 @@ const publish = (
   seen: ReadonlyMap<string, Seen>,
   owners: ReadonlyMap<number, CgroupOwner>,
 ): Pick<Success, "metrics" | "readings"> => ({
-  metrics: lsofMetrics([...seen.values()].flatMap((one) => ownSockets(one, owners, new Set([...seen.keys()].map(shortId))))),
+  metrics: lsofMetrics(
+    [...seen.values()].flatMap((one) => ownSockets(one, owners, new Set([...seen.keys()].map(shortId)))),
+  ),
   readings: { sockets: { byContainer: new Map([...seen].map(([id, { sockets }]) => [id, sockets])), owners } },
 });
 

@@ -189,7 +189,7 @@ describe("a crowd of connections", () => {
 
   test("from many addresses: the one that has been idle longest gives way", async () => {
     const [kept] = await open(1, "127.0.0.2", KEPT);
-    const crowds = [];
+    const crowds: Socket[] = [];
     for (let from = 10; from < 20; from++) crowds.push(...(await open(40, `127.0.0.${from}`)));
     expect((await ask("/healthz")).status).toBe(200);
     await expect.poll(() => openOf(crowds), { timeout: 10_000 }).toBeLessThanOrEqual(200);
@@ -218,7 +218,11 @@ describe("a crowd of connections", () => {
 
   test("drawn: however connections come and what they do, the next question is answered", async () => {
     const doing = fc.constantFrom("", PARTIAL, KEPT, "\r\n", "nonsense\r\n\r\n");
-    const wave = fc.record({ count: fc.integer({ min: 1, max: 120 }), from: fc.integer({ min: 1, max: 4 }), send: doing });
+    const wave = fc.record({
+      count: fc.integer({ min: 1, max: 120 }),
+      from: fc.integer({ min: 1, max: 4 }),
+      send: doing,
+    });
     await fc.assert(
       fc.asyncProperty(fc.array(wave, { minLength: 1, maxLength: 4 }), async (waves) => {
         for (const { count, from, send } of waves) await open(count, `127.0.0.${from}`, send).catch(() => []);
