@@ -23,7 +23,8 @@ const LONGEST_ROW = 1024;
 const isState = (text: string | undefined): text is ProcessState => PROCESS_STATES.some((state) => state === text);
 
 const BEGINNING = /^([A-Za-z]) {1,32}(\d{1,15}) {1,32}(\d{1,10})(?: (.{0,1024}))?$/s;
-const IDENTITY = /^(\d{1,10}) {1,32}(\d{1,10}) {1,32}([^ ]{1,64}) (.{0,512})$/s;
+/** A process may have a name of blanks alone. */
+const IDENTITY = /^(\d{1,10}) {1,32}(\d{1,10}) {1,32}([^ ]{1,64})(?: (.{0,512}))?$/s;
 
 /** What follows the process id: the command line alone, or users, wait and the kernel's name. */
 type Rest = (text: string) => Pick<Process, "commandLine" | "name" | "isRoot" | "wait"> | undefined;
