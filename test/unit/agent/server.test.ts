@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type IncomingHttpHeaders, request } from "node:http";
 import { createConnection, type Socket } from "node:net";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { gunzipSync } from "node:zlib";
 import { parseAddress } from "../../../lib/agent/server-address.ts";
@@ -229,7 +229,7 @@ describe("a crowd of connections", () => {
         expect((await ask("/healthz")).status).toBe(200);
         expect(await connectionsOf()).toBeLessThanOrEqual(201);
       }),
-      { numRuns: 15 },
+      { numRuns: 8 },
     );
   });
 

@@ -99,7 +99,7 @@ describe("a process that has a name like a part of the log", () => {
 
   it("drawn: no name adds a GPU or changes what is known of one", () => {
     const piece = fc.constantFrom(
-      ..."<>/&\n\t x",
+      ...Array.from("<>/&\n\t x"),
       "<gpu id='5'>",
       "\n\t<gpu id='5'>\n",
       "</gpu>",
