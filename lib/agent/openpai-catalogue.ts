@@ -155,7 +155,8 @@ export const OPENPAI_METRICS = {
   zombie_process_count: gauge("Processes that hang in the kernel (state D, and not Z), by command.", ["command"], {
     probes: ["ps"],
     ours: ["gridmeter_process_uninterruptible"],
-    difference: "command is the file's name; at most 20 of them and `other`; only what hung twice",
+    difference:
+      "command is the kernel's name (15 bytes); at most 20 of them and `other`, which also has what only is called like a tool of the node; only what hung twice",
   }),
   process_mem_usage_byte: gauge("Memory of a command's largest process, if it is large.", ["cmd"], {
     probes: ["ps"],

@@ -9,13 +9,17 @@ const keyOf = ({ group }: Whom): string => (group === undefined ? "gateway" : `g
 /** So many different things are said of one trouble, lest what a gateway answers fill the log. */
 const MOST_SAID = 5;
 
+/** More of what a gateway answered is not compared. */
+const LONGEST = 4096;
+
 /**
  * What tells one trouble from another. Of a clash the gateway names series in any order, with their values, and either type as
  * the wrong one: there the first metric's name says enough.
  */
 function essence({ result, status, message }: Outcome): string {
-  const name = /collected metric "?([a-zA-Z_:][a-zA-Z0-9_:]*)/.exec(message)?.[1];
-  return `${result} ${status ?? ""} ${name ?? message.replaceAll(/\d+(?:\.\d+)?/g, "#")}`;
+  const said = message.slice(0, LONGEST);
+  const name = /collected metric "?([a-zA-Z_:][a-zA-Z0-9_:]*)/.exec(said)?.[1];
+  return `${result} ${status ?? ""} ${name ?? said.replaceAll(/\d+(?:\.\d+)?/g, "#")}`;
 }
 
 /** Tells of what goes wrong with pushes, with what the gateway said: each thing once until it is over. */

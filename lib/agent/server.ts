@@ -6,6 +6,7 @@ import { CONTENT_TYPE } from "./exposition.ts";
 import type { Health, Readiness } from "./schedule.ts";
 import type { AgentLog } from "./schedule-log.ts";
 import { type Address, parseAddress } from "./server-address.ts";
+import { Connections } from "./server-connections.ts";
 
 export type ServerOptions = {
   /** `host:port`, `:port` or `[::1]:port` */
@@ -31,7 +32,8 @@ export type AgentServer = {
   stop(): Promise<void>;
 };
 
-const MOST_CONNECTIONS = 200;
+/** Requests on one connection; then the client opens another. */
+const MOST_REQUESTS = 1000;
 /** Less than this is not worth packing, bytes. */
 const PACKED_FROM = 1_024;
 
@@ -44,6 +46,7 @@ const PACKED_FROM = 1_024;
 export async function startServer(options: ServerOptions): Promise<AgentServer> {
   const { requestLimit = 5, idleLimit = 75 } = options;
   const address = parseAddress(options.listen);
+  const connections = new Connections();
   const server = createServer(
     {
       headersTimeout: requestLimit * 1000,
@@ -52,9 +55,13 @@ export async function startServer(options: ServerOptions): Promise<AgentServer> 
       connectionsCheckingInterval: 1_000,
       maxHeaderSize: 16_384,
     },
-    (request, response) => answer(request, response, options),
+    (request, response) => {
+      connections.answering(request.socket, response);
+      answer(request, response, options);
+    },
   );
-  server.maxConnections = MOST_CONNECTIONS;
+  server.maxRequestsPerSocket = MOST_REQUESTS;
+  server.on("connection", (socket) => connections.take(socket));
   server.setTimeout(idleLimit * 1000);
   await listening(server, address, options.listen);
   server.on("error", (thrown) => options.log.error({ error: errorText(thrown) }, "the port has failed"));
@@ -97,7 +104,7 @@ function answer(request: IncomingMessage, response: ServerResponse, options: Ser
 }
 
 function resolve(request: IncomingMessage, response: ServerResponse, options: ServerOptions): Answer {
-  const make = ROUTES.get((request.url ?? "").replace(/[?#].*$/s, ""));
+  const make = ROUTES.get((request.url ?? "").split(/[?#]/, 1)[0] ?? "");
   if (make === undefined) return text(404, "Not found. There are /metrics, /healthz and /readyz.\n");
   if (request.method === "GET" || request.method === "HEAD") return make(options);
   response.setHeader("Allow", "GET, HEAD");
@@ -129,10 +136,14 @@ const ROUTES: ReadonlyMap<string, (options: ServerOptions) => Answer> = new Map(
   ],
 ]);
 
-/** Whether the client takes gzip: named, or by `*`, and not with a weight of 0. */
+/** Whether the client takes gzip: named, and not with a weight of 0. */
 function takesGzip({ headers }: IncomingMessage): boolean {
-  const codings = (headers["accept-encoding"] ?? "").split(",");
-  return codings.some((coding) => /^\s*(?:x-)?gzip\s*(?:;\s*q=(?!0(?:\.0*)?\s*$).*)?$/i.test(coding));
+  const codings = (headers["accept-encoding"] ?? "").slice(0, 1_024).split(",");
+  return codings.some((coding) => {
+    const [name = "", ...parameters] = coding.split(";").map((part) => part.trim().toLowerCase());
+    const weight = parameters.find((parameter) => parameter.startsWith("q="))?.slice(2);
+    return (name === "gzip" || name === "x-gzip") && (weight === undefined || Number(weight) > 0);
+  });
 }
 
 function listening(server: Server, where: Address, given: string): Promise<void> {

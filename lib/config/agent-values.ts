@@ -1,6 +1,7 @@
 import { isIPv4, isIPv6 } from "node:net";
 import parseDuration from "parse-duration";
 import { z } from "zod";
+import { withoutEnd } from "../without-end.ts";
 import { bad, good, type Parsed } from "./parsed.ts";
 
 /** A parser of any value of YAML as a zod schema; what it says is wrong follows the quoted value. */
@@ -13,14 +14,23 @@ export function read<T>(parse: (value: unknown) => Parsed<T>) {
   });
 }
 
-/** A number and a unit, once or more: parse-duration alone reads past what it does not know. */
-const DURATION = /^\s*(\d+(\.\d+)?\s*(ms|s|m|h|d)?\s*)+$/;
+/** A number and perhaps a unit. */
+const PART = /\s{0,16}\d{1,15}(?:\.\d{1,15})?\s{0,16}(?:ms|s|m|h|d)?\s{0,16}/y;
+const LONGEST_DURATION = 64;
+
+/** Whether a text is such parts and nothing else: parse-duration alone reads past what it does not know. */
+function isDuration(text: string): boolean {
+  if (text.trim() === "" || text.length > LONGEST_DURATION) return false;
+  PART.lastIndex = 0;
+  while (PART.lastIndex < text.length) if (!PART.test(text)) return false;
+  return true;
+}
 
 /** A duration such as "30s", "500ms", "1m30s", or a plain number of seconds; gives seconds, in the range, both ends included. */
 export function seconds(least: number, most: number) {
   return read((value): Parsed<number> => {
     const text = typeof value === "number" ? String(value) : value;
-    const parsed = typeof text === "string" && DURATION.test(text) ? parseDuration(text, "s") : null;
+    const parsed = typeof text === "string" && isDuration(text) ? parseDuration(text, "s") : null;
     if (parsed === null) return bad('is no duration. Write for example "30s", "500ms", "2m" or a number of seconds');
     return parsed >= least && parsed <= most ? good(parsed) : bad(`is not from ${shown(least)} to ${shown(most)}`);
   });
@@ -98,7 +108,7 @@ export const gatewayUrl = read((value): Parsed<string> => {
   }
   return /\/metrics(\/|$)/.test(url.pathname)
     ? bad("ends in the path of a group. Write what comes before /metrics")
-    : good(url.href.replace(/\/+$/, ""));
+    : good(withoutEnd(url.href, "/"));
 });
 
 /**

@@ -11,6 +11,12 @@ export type Family = {
 
 const typeOf = (text: string): FamilyType | undefined => TYPES.find((type) => type === text);
 
+/** No two parts of it can take the same blank, so that a line is read in one go. */
+const COMMENT = /^#[ \t]{1,64}(TYPE|HELP)[ \t]{1,64}([a-zA-Z_:][a-zA-Z0-9_:]*)(?:[ \t]+([^ \t].*)?)?$/s;
+
+/** More of a comment is not looked at. */
+const LONGEST_COMMENT = 4096;
+
 const unescape = (text: string): string =>
   text.replaceAll(/\\(n|\\)/g, (_, escaped: string) => (escaped === "n" ? " " : "\\"));
 
@@ -19,8 +25,7 @@ export const readComments = (lines: readonly string[]): ReadonlyMap<string, Fami
   const families = new Map<string, Family>();
   const declared = new Set<string>();
   for (const line of lines) {
-    const [, keyword, name, text = ""] =
-      /^#[ \t]+(TYPE|HELP)[ \t]+([a-zA-Z_:][a-zA-Z0-9_:]*)(?:[ \t]+(.*))?$/.exec(line) ?? [];
+    const [, keyword, name, text = ""] = COMMENT.exec(line.slice(0, LONGEST_COMMENT)) ?? [];
     if (name === undefined) continue;
     const family = families.get(name) ?? { type: "untyped", help: undefined, conflict: false };
     if (keyword === "HELP") {

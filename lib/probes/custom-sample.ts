@@ -6,7 +6,10 @@ const NAME = /[a-zA-Z_:][a-zA-Z0-9_:]*/y;
 const LABEL = /[ \t]*([a-zA-Z_][a-zA-Z0-9_]*)[ \t]*=[ \t]*"((?:[^"\\]|\\[\\"n])*)"[ \t]*(,?)/y;
 const CLOSE = /[ \t]*\}/y;
 /** A finite number and nothing behind it: no time, no exemplar. */
-const VALUE = /[ \t]*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[ \t]*$/y;
+const VALUE = /[ \t]*([+-]?(?:\d{1,400}(?:\.\d{0,400})?|\.\d{1,400})(?:[eE][+-]?\d{1,9})?)[ \t]{0,64}$/y;
+
+/** A longer line is no sample: some dozens of labels of the longest values. */
+const LONGEST_LINE = 64 * 1024;
 
 /** Label values longer than this are no names of anything. */
 const LONGEST_VALUE = 1024;
@@ -44,6 +47,7 @@ const readLabels = (text: string, from: number): { labels: Labels; end: number }
 
 /** Reads `name{label="value"} 1.5`; undefined for anything else. */
 export const readSample = (line: string): Sample | undefined => {
+  if (line.length > LONGEST_LINE) return undefined;
   const name = match(NAME, line, 0)?.[0];
   if (name === undefined) return undefined;
   const start = name.length + (/^[ \t]*/.exec(line.slice(name.length))?.[0].length ?? 0);

@@ -99,10 +99,14 @@ export const readContainer = ({ Id, Name, RestartCount, State, Config, HostConfi
   const environment = readEnvironment(Config.Env);
   const name = Name?.replace(/^\//, "");
   const names = kubernetesNames(name ?? "");
+  // Its labels are the kubelet's only on a container that the kubelet has named: any image may have them too.
+  const kubelet = names.pod === undefined ? new Map<string, string>() : labels;
+  const isKubernetes = names.pod !== undefined || labels.has("io.kubernetes.pod.name");
   const startTime = startOf(State.StartedAt);
   const settings = {
     environment,
-    labels,
+    // OpenPAI's label of its jobs on YARN; Kubernetes sets no such label, but an image may have it
+    label: isKubernetes ? undefined : labels.get("GPU_ID"),
     devices: HostConfig.Devices.flatMap((device) => (device === undefined ? [] : [device.PathOnHost])),
     requests: HostConfig.DeviceRequests.flatMap((request) =>
       request === undefined ? [] : [{ count: request.Count, ids: request.DeviceIDs }],
@@ -112,12 +116,12 @@ export const readContainer = ({ Id, Name, RestartCount, State, Config, HostConfi
   const container: DockerContainer = {
     id: Id === "" ? undefined : Id,
     name,
-    namespace: labels.get("io.kubernetes.pod.namespace") ?? names.namespace,
-    pod: labels.get("io.kubernetes.pod.name") ?? names.pod,
-    container: labels.get("io.kubernetes.container.name") ?? names.container,
-    podUid: labels.get("io.kubernetes.pod.uid"),
+    namespace: kubelet.get("io.kubernetes.pod.namespace") ?? names.namespace,
+    pod: kubelet.get("io.kubernetes.pod.name") ?? names.pod,
+    container: kubelet.get("io.kubernetes.container.name") ?? names.container,
+    podUid: kubelet.get("io.kubernetes.pod.uid"),
     image: Config.Image,
-    job: readJob(labels, environment),
+    job: readJob(labels, environment, isKubernetes),
     status: State.Status,
     pid: State.Pid === 0 ? undefined : State.Pid,
     startedAt: startTime === undefined ? undefined : State.StartedAt,

@@ -11,7 +11,8 @@ export type AssignedGpus = "all" | readonly GpuReference[] | undefined;
 /** What in a container's settings speaks of GPUs. */
 export type GpuSettings = {
   readonly environment: ReadonlyMap<string, string>;
-  readonly labels: ReadonlyMap<string, string>;
+  /** GPU_ID of a job's labels */
+  readonly label: string | undefined;
   /** paths on the host of HostConfig.Devices */
   readonly devices: readonly string[];
   /** HostConfig.DeviceRequests, which `docker run --gpus` makes */
@@ -28,10 +29,14 @@ const reference = (text: string): GpuReference | undefined => {
   return uuid === undefined ? undefined : { by: "uuid", value: uuid };
 };
 
+/** No list of a node's GPUs is longer. */
+const LONGEST_LIST = 16_384;
+
 const list = (text: string): string[] =>
   text
+    .slice(0, LONGEST_LIST)
     .split(",")
-    .map((item) => item.trim())
+    .map((item) => item.trim().slice(0, 256))
     .filter((item) => item !== "");
 
 /** `void`, `none` and an empty text say nothing about GPUs (openpai#2447): other settings may. */
@@ -78,7 +83,7 @@ export const nvidiaGpus = (settings: GpuSettings): AssignedGpus => {
   return (
     minors(settings.devices, /^\/dev\/nvidia(\d{1,4})$/) ??
     requested(settings.requests) ??
-    label(settings.labels.get("GPU_ID")) ??
+    label(settings.label) ??
     (settings.nvidiaRuntime ? visible : undefined)
   );
 };

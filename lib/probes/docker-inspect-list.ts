@@ -7,7 +7,10 @@ import { ParseError } from "./parse-error.ts";
 export type ListedContainer = ContainerNames & { readonly id: string };
 
 /** An id and perhaps names: a container that others link to has several, of which those with a slash are the links. */
-const LINE = /^([0-9a-f]{12,64})(?:\s+([A-Za-z0-9_.,/-]{1,1000}))?$/;
+const LINE = /^([0-9a-f]{12,64})(?:\s{1,64}([A-Za-z0-9_.,/-]{1,1000}))?$/;
+
+/** More of a line is not looked at. */
+const LONGEST_LINE = 2048;
 
 const listed = (line: string): ListedContainer | undefined => {
   const [, id, names = ""] = LINE.exec(line) ?? [];
@@ -26,7 +29,7 @@ export const parseDockerList = (output: Output): Parsed<readonly ListedContainer
   if (output.exitCode !== 0) throw dockerError("docker ps", output);
   const lines = output.stdout
     .split("\n")
-    .map((line) => line.trim())
+    .map((line) => line.slice(0, LONGEST_LINE).trim())
     .filter((line) => line !== "");
   const found = new Map<string, ListedContainer>();
   for (const line of lines) {

@@ -33,7 +33,7 @@ const GONE_CODES: readonly number[] = [1, 125];
 const isGone = (output: Output): boolean =>
   GONE_CODES.includes(output.exitCode) &&
   dockerFailure(output) === "other" &&
-  /no such (?:object|container)/i.test(output.stderr);
+  /no such (?:object|container)/i.test(output.stderr.slice(0, 4096));
 
 /**
  * Reads docker inspect: an array of containers, or one as the daemon's API gives it. A container that no longer exists is

@@ -25,6 +25,9 @@ const columnOf = (heading: string): Column | undefined => {
   return Object.hasOwn(COLUMNS, known) ? COLUMNS[known] : undefined;
 };
 
+/** A longer line is no row: a dozen cells, and the longest of them a container's name. */
+const LONGEST_LINE = 4096;
+
 const splitLine = (line: string, commas: boolean): string[] =>
   commas ? line.split(",").map((cell) => cell.trim()) : line.trim().split(/ {2,}/);
 
@@ -68,7 +71,10 @@ const readLine = (columns: readonly (Column | undefined)[], line: string, commas
  * @throws {ParseError} when there is no heading with a container and a value
  */
 export const readStatsTable = (text: string): readonly (Cells | undefined)[] => {
-  const [heading = "", ...lines] = text.split("\n").filter((line) => line.trim() !== "");
+  const [heading = "", ...lines] = text
+    .split("\n")
+    .map((line) => line.slice(0, LONGEST_LINE))
+    .filter((line) => line.trim() !== "");
   const commas = heading.includes(",");
   const columns = splitLine(heading, commas).map(columnOf);
   if (!columns.includes("id") || columns.filter((column) => column !== undefined).length < 2) {

@@ -66,7 +66,7 @@ export const GPU_METRICS = {
   gridmeter_gpu_fabric_healthy: gauge("1 if the GPU's NVLink fabric is healthy, 0 if not."),
   gridmeter_gpu_processes: gauge("Processes that hold the GPU."),
   gridmeter_gpu_uninterruptible_processes: gauge(
-    "Processes that hold the GPU and were uninterruptible (D) whenever looked at for a while.",
+    "Processes that hold the GPU and were uninterruptible (D) whenever looked at for a while, but for waits that users hold (vfork, a paused container).",
   ),
   gridmeter_gpu_mig_enabled: gauge("1 if the GPU is split into MIG devices."),
   gridmeter_gpu_mig_devices: gauge("MIG devices of the GPU."),

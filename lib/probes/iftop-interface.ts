@@ -4,7 +4,7 @@
  */
 export const defaultInterface = (table: string): string | undefined => {
   const routes = table.split("\n").flatMap((line) => {
-    const [name, destination, , flags, , , metric, mask] = line.trim().split(/\s+/);
+    const [name, destination, , flags, , , metric, mask] = line.slice(0, 512).trim().split(/\s+/);
     // bit 0 of the flags: the route is up
     const up = /^[0-9A-F]{4}$/i.test(flags ?? "") && Number.parseInt(flags ?? "", 16) % 2 === 1;
     if (name === undefined || destination !== "00000000" || mask !== "00000000" || !up) return [];

@@ -65,6 +65,9 @@ const readRates = (texts: readonly string[]): { rates: Rates; unit: RateUnit } |
   return { rates: [first.bytes, second.bytes, third.bytes], unit: first.unit };
 };
 
+/** More of a line is not looked at: a host is cut at 40 characters, and there are four numbers. */
+const LONGEST_LINE = 512;
+
 /** `HOST => RATE RATE RATE TOTAL`, with a number in front of the first of two. */
 const readSide = (line: string, arrow: "=>" | "<="): Side | undefined => {
   const [left = "", right = "", ...rest] = line.split(arrow);
@@ -98,7 +101,7 @@ const readTotal = (lines: readonly string[], name: string): Rates | undefined =>
 export const parseIftop = (output: Output): Parsed<Iftop> => {
   const printed = JSON.stringify((output.stderr.trim() || output.stdout.trim()).slice(-200));
   if (output.exitCode !== 0) throw new ParseError(`iftop exited with ${output.exitCode} and printed ${printed}`);
-  const lines = output.stdout.split("\n");
+  const lines = output.stdout.split("\n").map((line) => line.slice(0, LONGEST_LINE));
   const send = readTotal(lines, "Total send rate");
   const receive = readTotal(lines, "Total receive rate");
   const sendAndReceive = readTotal(lines, "Total send and receive rate");

@@ -1,5 +1,5 @@
 import type { Metric } from "../agent/types.ts";
-import type { CgroupOwner } from "./cgroup.ts";
+import { containerOf, type CgroupOwner } from "./cgroup.ts";
 import { containerLabels, shortId, type ContainerNames } from "./container.ts";
 import type { Flow } from "./iftop.ts";
 import type { Socket } from "./lsof.ts";
@@ -21,11 +21,12 @@ const ownersOf = (
   cgroups: ReadonlyMap<number, CgroupOwner>,
 ): ReadonlyMap<string, string | undefined> => {
   const owners = new Map<string, string | undefined>();
+  const listed = new Set([...sockets.keys()].map(shortId));
   for (const [id, rows] of sockets) {
     for (const { pid, local, remote } of rows) {
       const owner = cgroups.get(pid);
       // containers of a pod, or on the host's network, see each other's connections
-      if (owner?.kind !== "container" || !owner.ids.some((one) => shortId(one) === shortId(id))) continue;
+      if (owner === undefined || containerOf(owner, listed) !== shortId(id)) continue;
       const key = flowKey(local, remote);
       // of a connection that two containers share, nobody knows who used it
       owners.set(key, owners.has(key) && owners.get(key) !== id ? undefined : id);

@@ -28,7 +28,11 @@ export type Socket = {
 const ROW =
   /^(\S{1,64}) +(\d{1,10}) +(?:\d{1,10} +)?(\S{1,64}) +(\d{1,10}[a-zA-Z]{0,2}) +(IPv4|IPv6) +(\S{1,32}) +(\S{1,32}) +(TCP|UDP) +(\S{1,200})(?: \(([A-Z_0-9]{1,32})\))?$/;
 
-const HEADING = /^COMMAND +PID\b.* NAME\s*$/;
+/** More of a row is not looked at: its longest columns are two addresses. */
+const LONGEST_ROW = 1024;
+
+const isHeading = (line: string): boolean =>
+  /^COMMAND {1,64}PID /.test(line) && line.slice(0, LONGEST_ROW).trimEnd().endsWith(" NAME");
 
 const readRow = (line: string): Socket | undefined => {
   const [, , pid, , , type, , , protocol, text, state] = ROW.exec(line) ?? [];
@@ -40,7 +44,8 @@ const readRow = (line: string): Socket | undefined => {
 };
 
 /** Rows with two ends that are connected. Others (listening, closing, unconnected UDP) are read past. */
-const isConnection = (line: string): boolean => line.includes("(ESTABLISHED)") || /\bUDP\b.*->/.test(line);
+const isConnection = (line: string): boolean =>
+  line.includes("(ESTABLISHED)") || (line.includes(" UDP ") && line.includes("->", line.indexOf(" UDP ")));
 
 /** lsof exits with 1 whenever it found nothing, and when it failed too: then it says so. Its warnings are no failure. */
 const complaints = (stderr: string): string[] =>
@@ -61,12 +66,15 @@ const complaints = (stderr: string): string[] =>
  */
 export const parseLsof = (output: Output): Parsed<readonly Socket[]> => {
   const { stdout, stderr, exitCode } = output;
-  const lines = stdout.split("\n").filter((line) => line.trim() !== "");
+  const lines = stdout
+    .split("\n")
+    .map((line) => line.slice(0, LONGEST_ROW))
+    .filter((line) => line.trim() !== "");
   const failed =
     exitCode > 1 || exitCode < 0 || (exitCode === 1 && lines.length === 0 && complaints(stderr).length > 0);
   const said = JSON.stringify((stderr.trim() || stdout.trim()).slice(0, 200));
   if (failed) throw new ParseError(`lsof exited with ${exitCode} and printed ${said}`);
-  if (lines.length > 0 && !lines.some((line) => HEADING.test(line))) {
+  if (lines.length > 0 && !lines.some(isHeading)) {
     throw new ParseError(`lsof printed no heading: ${said}`);
   }
   const connections = lines.filter(isConnection);

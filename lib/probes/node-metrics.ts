@@ -64,7 +64,7 @@ export const NODE_METRICS = {
 
   gridmeter_process_states: gauge("Processes by state, as ps names them (D uninterruptible, Z zombie).", ["state"]),
   gridmeter_process_uninterruptible: gauge(
-    "Processes that were uninterruptible (D) whenever looked at for a while; `command` is the file's name.",
+    "Processes that were uninterruptible (D) whenever looked at for a while, but for waits that users hold (vfork, a paused container); `command` is the kernel's name, and that of a tool of the node only where root runs the tool itself, else `other`.",
     ["command"],
   ),
   gridmeter_process_zombies: gauge("Processes that were zombies (Z) whenever looked at for a while.", ["command"]),

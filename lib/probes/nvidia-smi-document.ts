@@ -1,7 +1,11 @@
 import { XMLParser, XMLValidator } from "fast-xml-parser";
+import { withoutNamesOfProcesses } from "./nvidia-smi-lines.ts";
 import { ParseError } from "./parse-error.ts";
 
 const ROOT = "nvidia_smi_log";
+
+/** Characters before the log: warnings, and with `--dtd` a whole DTD behind the name of its version. */
+const LONGEST_PROLOG = 64 * 1024;
 
 const parser = new XMLParser({
   ignoreAttributes: false,
@@ -28,31 +32,19 @@ const without = (xml: string, name: string): string => {
   return kept.join("");
 };
 
-/**
- * Drops the names of processes, which are what users put on their command lines: nvidia-smi does not promise to escape
- * them, nobody reads them here, and an `&` among them may not cost all GPUs. A name lies on a line of its own.
- */
-const withoutProcessNames = (xml: string): string =>
-  without(
-    xml
-      .split("\n")
-      .map((line) => {
-        const start = line.indexOf("<process_name>");
-        const several = start >= 0 && line.indexOf("<process_name>", start + 1) >= 0;
-        const end = line.lastIndexOf("</process_name>");
-        return start < 0 || several || end < start ? line : line.slice(0, start) + line.slice(end + 15);
-      })
-      .join("\n"),
-    "process_name",
-  );
-
-/** The XML of nvidia-smi as it came: the root element, for `Reader`, and the DTD's version as printed ("v12"). */
-export type NvidiaSmiDocument = { readonly root: unknown; readonly dtd: string | undefined };
+export type NvidiaSmiDocument = {
+  /** the outermost element as it came, for `Reader` */
+  readonly root: unknown;
+  /** the DTD's version as printed ("v12") */
+  readonly dtd: string | undefined;
+  /** lists of processes that were given up, as a name among them looks like the log itself */
+  readonly lostLists: number;
+};
 
 /**
  * Finds and parses the XML in what nvidia-smi printed. Warnings before and after it are tolerated. The prolog with its
- * DOCTYPE (with `--dtd` a whole DTD) never reaches the XML parser, and entities are not expanded. Lists of possible clocks,
- * most of the output's size, are cut out beforehand.
+ * DOCTYPE (with `--dtd` a whole DTD) never reaches the XML parser, and entities are not expanded. Names of processes, and lists of
+ * possible clocks, most of the output's size, are cut out beforehand.
  *
  * @throws {ParseError} when there is no complete, well-formed `<nvidia_smi_log>`
  */
@@ -61,7 +53,9 @@ export const readDocument = (stdout: string): NvidiaSmiDocument => {
   const end = stdout.lastIndexOf(`</${ROOT}>`);
   if (start < 0) throw new ParseError(`nvidia-smi printed no XML: ${JSON.stringify(stdout.trim().slice(0, 200))}`);
   if (end < start) throw new ParseError(`the XML of nvidia-smi breaks off: ${JSON.stringify(stdout.slice(-80))}`);
-  const xml = withoutProcessNames(without(stdout.slice(start, end + ROOT.length + 3), "supported_clocks"));
+  const whole = stdout.slice(start, end + ROOT.length + 3);
+  const nameless = withoutNamesOfProcesses(whole, ROOT) ?? { xml: without(whole, "process_name"), lost: 0 };
+  const xml = without(nameless.xml, "supported_clocks");
   let parsed: unknown;
   try {
     const verdict = XMLValidator.validate(xml);
@@ -73,6 +67,7 @@ export const readDocument = (stdout: string): NvidiaSmiDocument => {
   }
   return {
     root: typeof parsed === "object" && parsed !== null && ROOT in parsed ? parsed[ROOT] : undefined,
-    dtd: /nvsmi_device_(v\d{1,4})\.dtd/.exec(stdout.slice(0, start))?.[1],
+    lostLists: nameless.lost,
+    dtd: /nvsmi_device_(v\d{1,4})\.dtd/.exec(stdout.slice(0, Math.min(start, LONGEST_PROLOG)))?.[1],
   };
 };

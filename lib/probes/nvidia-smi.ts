@@ -21,6 +21,18 @@ export const NVIDIA_SMI_DEVICES: readonly string[] = ["/dev/nvidiactl", "/dev/dx
 
 const version = (text: string | undefined): string | undefined => (text === undefined ? undefined : plainText(text));
 
+/** A log that lists more GPUs than there are, or one twice, is not the driver's alone: nobody can tell which of them are its own. */
+const checkCount = (elements: readonly Reader[], attached: number | undefined): void => {
+  const ids = elements.flatMap((element) => element.name("@id") ?? []);
+  const isTwice = new Set(ids).size < ids.length;
+  if (!isTwice && (attached === undefined || elements.length <= attached)) return;
+  const wrong = isTwice ? "one of them twice" : "more than there are";
+  throw new ParseError(
+    `the log of nvidia-smi lists ${elements.length} GPUs, ${wrong} (attached_gpus ${attached ?? "is not there"}): a process may have ` +
+      `a name that looks like a GPU. No GPU was read. Look for it with nvidia-smi, and end it`,
+  );
+};
+
 /**
  * Reads the output of `nvidia-smi -q -x`, of any driver from 352 to 595. A value that is `N/A`, lost, or not permitted is
  * undefined; a broken one is undefined and counted in `rejected`; the other values and GPUs stay.
@@ -30,7 +42,7 @@ const version = (text: string | undefined): string | undefined => (text === unde
 export const parseNvidiaSmi = (output: Output): Parsed<NvidiaSmi> => {
   if (!nvidiaSmiReadable(output.exitCode)) throw new ParseError(nvidiaSmiFailure(output));
   const document = readDocument(output.stdout);
-  const tally: Tally = { rejected: 0 };
+  const tally: Tally = { rejected: document.lostLists };
   const log = new Reader(document.root, tally);
   const elements = log.all("gpu");
   const attachedGpus = log.integer("attached_gpus");
@@ -38,6 +50,7 @@ export const parseNvidiaSmi = (output: Output): Parsed<NvidiaSmi> => {
     const text = JSON.stringify(log.text("error_string") ?? log.ownText().slice(0, 200));
     throw new ParseError(`the log of nvidia-smi has neither <gpu> nor <attached_gpus>: ${text}`);
   }
+  checkCount(elements, attachedGpus);
   const gpus = elements.flatMap((element, index) => {
     if (element.isNested()) return [readGpu(element, index)];
     element.reject();

@@ -1,7 +1,6 @@
 import type { Metric } from "../agent/types.ts";
 import { labelText } from "./gpu.ts";
 import { nodeMetrics, type NodeSample } from "./node-metrics.ts";
-import { commandName } from "./ps-command.ts";
 import type { LongStanding } from "./ps-watch.ts";
 import { PROCESS_STATES, type Process } from "./ps-process.ts";
 
@@ -15,10 +14,22 @@ export type PsContext = {
 /** Commands that get a series of their own in one metric; the predecessor had one for every process. */
 const MOST_COMMANDS = 20;
 
-/** Those whose hanging an alert names are never lost among others. */
-const WATCHED = new Set(["nvidia-smi", "rocm-smi", "docker", "dockerd", "containerd", "iftop", "lsof", "crictl"]);
+/** Those whose hanging an alert names: they are never lost among others, and nobody else's process counts as one. */
+export const WATCHED_TOOLS: ReadonlySet<string> = new Set([
+  "nvidia-smi",
+  "rocm-smi",
+  "docker",
+  "dockerd",
+  "containerd",
+  "iftop",
+  "lsof",
+  "crictl",
+]);
 
-const nameOf = (process: Process): string => labelText(commandName(process.commandLine));
+/** What is not listed by its name. */
+export const OTHER = "other";
+
+const nameOf = (process: Process): string => labelText(process.name);
 
 const countByCommand = (
   metric: "gridmeter_process_uninterruptible" | "gridmeter_process_zombies",
@@ -26,12 +37,12 @@ const countByCommand = (
 ): NodeSample[] => {
   const counts = new Map<string, number>();
   for (const process of processes) counts.set(nameOf(process), (counts.get(nameOf(process)) ?? 0) + 1);
-  const rank = (name: string) => (WATCHED.has(name) ? Infinity : (counts.get(name) ?? 0));
+  const rank = (name: string) => (WATCHED_TOOLS.has(name) ? Infinity : (counts.get(name) ?? 0));
   const names = [...counts.keys()].sort((a, b) => (rank(a) === rank(b) ? (a < b ? -1 : 1) : rank(b) - rank(a)));
   const named = new Set(names.slice(0, MOST_COMMANDS));
   const merged = new Map<string, number>();
   for (const [name, count] of counts) {
-    const command = named.has(name) ? name : "other";
+    const command = named.has(name) ? name : OTHER;
     merged.set(command, (merged.get(command) ?? 0) + count);
   }
   return [...merged].map(([command, value]) => ({ metric, labels: { command }, value }));

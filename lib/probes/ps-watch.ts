@@ -1,4 +1,4 @@
-import type { Process } from "./ps-process.ts";
+import { waitsForItsUser, type Process } from "./ps-process.ts";
 
 /** D and Z processes, each with the time from which on it was seen so whenever ps was looked at. */
 export type ProcessWatch = {
@@ -10,7 +10,8 @@ export type ProcessWatch = {
 
 export type LongStanding = { readonly uninterruptible: readonly Process[]; readonly zombies: readonly Process[] };
 
-const isWatched = ({ state }: Process): boolean => state === "D" || state === "Z";
+const isWatched = (process: Process): boolean =>
+  process.state === "Z" || (process.state === "D" && !waitsForItsUser(process));
 
 /** Process ids come back, so that the command has to be the same too. */
 const keyOf = ({ pid, state, commandLine }: Process): string => `${pid} ${state} ${commandLine}`;

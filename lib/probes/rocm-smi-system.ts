@@ -29,7 +29,10 @@ const modernProcess = (key: string, text: string): RocmProcess[] => {
 /** ROCm 3 lists the ids alone, under one key. */
 const oldProcesses = (key: string, text: string): RocmProcess[] =>
   key === "pids for kfd processes"
-    ? (text.match(/\b\d{1,10}\b/g) ?? []).map((digits) => ({ pid: pidOf(digits), usedBytes: undefined }))
+    ? (text.slice(0, 64 * 1024).match(/\b\d{1,10}\b/g) ?? []).map((digits) => ({
+        pid: pidOf(digits),
+        usedBytes: undefined,
+      }))
     : [];
 
 /** The processes that a `system` section names. */

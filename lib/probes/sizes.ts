@@ -15,6 +15,10 @@ const FACTORS: Readonly<Record<string, number>> = {
   EiB: 2 ** 60,
 };
 
+/** No number is longer. */
+const LONGEST = 128;
+const short = (text: string): string => (text.length > LONGEST ? "" : text.trim());
+
 const NUMBER = String.raw`\d{1,20}(?:\.\d{1,20})?(?:e[+-]?\d{1,3})?`;
 const SIZE = new RegExp(`^(${NUMBER}) ?([A-Za-z]{1,3})$`);
 const PERCENT = new RegExp(`^(${NUMBER}) ?%$`);
@@ -29,13 +33,13 @@ export const hasNoValue = (text: string): boolean => ["", "--", "-", "N/A", "n/a
  * docker prints 999,999 B as `1e+03kB`, which is 1,000,000 (docker/go-units#44). Undefined for anything else.
  */
 export const parseSize = (text: string): number | undefined => {
-  const [, digits, unit] = SIZE.exec(text.trim()) ?? [];
+  const [, digits, unit] = SIZE.exec(short(text)) ?? [];
   const factor = unit !== undefined && Object.hasOwn(FACTORS, unit) ? FACTORS[unit] : undefined;
   return digits === undefined || factor === undefined ? undefined : finite(Number(digits) * factor);
 };
 
 /** Reads `204.20%` as the ratio 2.042; undefined for anything else. */
 export const parsePercent = (text: string): number | undefined => {
-  const [, digits] = PERCENT.exec(text.trim()) ?? [];
+  const [, digits] = PERCENT.exec(short(text)) ?? [];
   return digits === undefined ? undefined : finite(Number(digits) / 100);
 };

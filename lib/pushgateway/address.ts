@@ -1,5 +1,6 @@
 import { maskServer } from "../config/server.ts";
 import { GridmeterError } from "../errors.ts";
+import { withoutEnd } from "../without-end.ts";
 
 /**
  * The address of a gateway.
@@ -17,7 +18,7 @@ export function parseUrl(text: string, lost: string): URL {
 }
 
 /** The gateway as errors call it, without user and password. */
-export const nameOf = (url: URL): string => `The Pushgateway at ${url.origin}${url.pathname.replace(/\/+$/, "")}`;
+export const nameOf = (url: URL): string => `The Pushgateway at ${url.origin}${withoutEnd(url.pathname, "/")}`;
 
 /** The address of something on the gateway, which may have a path of its own. */
-export const below = (url: URL, path: string): URL => new URL(url.href.replace(/\/+$/, "") + path);
+export const below = (url: URL, path: string): URL => new URL(withoutEnd(url.href, "/") + path);

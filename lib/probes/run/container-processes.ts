@@ -1,7 +1,7 @@
 import { readdir } from "node:fs/promises";
 import { isHidden, readProcFile } from "../../agent/proc-file.ts";
 import { orIfMissing } from "../../store/fs-error.ts";
-import { readCgroups, type CgroupOwner } from "../cgroup.ts";
+import { containerOf, readCgroups, type CgroupOwner } from "../cgroup.ts";
 import { shortId } from "../container.ts";
 import { BackOff } from "./back-off.ts";
 import { PatientReader } from "./patient-reader.ts";
@@ -9,6 +9,12 @@ import type { Failure } from "./reading.ts";
 
 /** Seconds for looking at all processes of a node, of which there may be thousands. */
 const PATIENCE = 5;
+
+/**
+ * A process that is in another of the containers too comes behind all that are not: within a container, a group may be called like
+ * any other container.
+ */
+const WITHIN_ANOTHER = 1000;
 
 type Pids = ReadonlyMap<string, number>;
 
@@ -50,7 +56,7 @@ export class ContainerProcesses {
     const missing = ids.filter((id) => !byId.has(id));
     const due = this.#backOff.due(missing);
     if (due.length > 0) {
-      for (const [id, pid] of await this.#lookAtAll(missing)) byId.set(id, pid);
+      for (const [id, pid] of await this.#lookAtAll(missing, ids)) byId.set(id, pid);
       this.#backOff.missed(due.filter((id) => !byId.has(id)));
     }
     this.#last = byId;
@@ -75,23 +81,33 @@ export class ContainerProcesses {
       last.map(([, pid]) => pid),
       this.#proc,
     );
-    return new Map(last.filter(([id, pid]) => depthIn(owners.get(pid), shortId(id)) !== undefined));
+    const listed = new Set(ids.map(shortId));
+    return new Map(
+      last.filter(([id, pid]) => {
+        const owner = owners.get(pid);
+        return owner !== undefined && containerOf(owner, listed) === shortId(id);
+      }),
+    );
   }
 
-  async #lookAtAll(ids: readonly string[]): Promise<Pids> {
+  async #lookAtAll(ids: readonly string[], listed: readonly string[]): Promise<Pids> {
     const names = await orIfMissing(readdir(this.#proc), []);
     const pids = names
       .filter((name) => /^\d{1,10}$/.test(name))
       .map(Number)
       .sort((a, b) => a - b);
     const wanted = new Map(ids.map((id) => [shortId(id), id]));
-    const best = new Map<string, { readonly pid: number; readonly depth: number }>();
+    const known = new Set(listed.map(shortId));
+    const best = new Map<string, { readonly pid: number; readonly rank: number }>();
     for (const [pid, owner] of await readCgroups(pids, this.#proc)) {
+      let around = 0;
       for (const one of owner.kind === "container" ? owner.ids : []) {
         const id = wanted.get(shortId(one));
         const depth = depthIn(owner, shortId(one));
+        const rank = (depth ?? 0) + around * WITHIN_ANOTHER;
+        if (known.has(shortId(one))) around += 1;
         if (id === undefined || depth === undefined) continue;
-        if (depth < (best.get(id)?.depth ?? Number.POSITIVE_INFINITY)) best.set(id, { pid, depth });
+        if (rank < (best.get(id)?.rank ?? Number.POSITIVE_INFINITY)) best.set(id, { pid, rank });
       }
     }
     return new Map([...best].map(([id, { pid }]) => [id, pid]));

@@ -101,7 +101,7 @@ export const PROBE_DEFAULTS = {
     interval: INTERVAL,
     timeout: PS_COMMAND.timeout,
     ...of(PS_COMMAND),
-    options: { longStanding: 20, largeResidentBytes: 500 * 1024 * 1024 },
+    options: { longStanding: 20, largeResidentBytes: 500 * 1024 * 1024, proc: "/proc" },
   },
   "crictl-stats": {
     description: "CPU, memory and disk use of each container of containerd or CRI-O",

@@ -2,7 +2,7 @@ import { basename } from "node:path";
 import type { Probe } from "../../agent/probe.ts";
 import type { Command } from "../../agent/types.ts";
 import { missingTool } from "../availability.ts";
-import type { CgroupOwner } from "../cgroup.ts";
+import { containerOf, type CgroupOwner } from "../cgroup.ts";
 import { shortId } from "../container.ts";
 import type { ListedContainer } from "../docker-inspect.ts";
 import { lsofMetrics, parseLsof, type Socket } from "../lsof.ts";
@@ -81,17 +81,23 @@ const publish = (
   seen: ReadonlyMap<string, Seen>,
   owners: ReadonlyMap<number, CgroupOwner>,
 ): Pick<Success, "metrics" | "readings"> => ({
-  metrics: lsofMetrics([...seen.values()].flatMap((one) => ownSockets(one, owners))),
+  metrics: lsofMetrics(
+    [...seen.values()].flatMap((one) => ownSockets(one, owners, new Set([...seen.keys()].map(shortId)))),
+  ),
   readings: { sockets: { byContainer: new Map([...seen].map(([id, { sockets }]) => [id, sockets])), owners } },
 });
 
 /** Those of the container's own processes; nothing, rather than none, where it is known of no process whose it is. */
-const ownSockets = ({ container, sockets }: Seen, owners: ReadonlyMap<number, CgroupOwner>): Seen[] => {
+const ownSockets = (
+  { container, sockets }: Seen,
+  owners: ReadonlyMap<number, CgroupOwner>,
+  listed: ReadonlySet<string>,
+): Seen[] => {
   const kindOf = ({ pid }: Socket) => owners.get(pid)?.kind ?? "unknown";
   if (sockets.length > 0 && sockets.every((socket) => kindOf(socket) === "unknown")) return [];
   const isOwn = ({ pid }: Socket): boolean => {
     const owner = owners.get(pid);
-    return owner?.kind === "container" && owner.ids.some((id) => shortId(id) === shortId(container.id));
+    return owner !== undefined && containerOf(owner, listed) === shortId(container.id);
   };
   return [{ container, sockets: sockets.filter(isOwn) }];
 };

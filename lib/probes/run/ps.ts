@@ -1,6 +1,7 @@
 import { missingTool } from "../availability.ts";
 import { longStanding, parsePs, psMetrics, watchProcesses, type ProcessWatch } from "../ps.ts";
 import { PROBE_DEFAULTS } from "./defaults.ts";
+import { GenuineTools } from "./genuine-tools.ts";
 import type { ProbeKind } from "./kind.ts";
 import { limitsOf } from "./limits.ts";
 import { singleProbe } from "./single.ts";
@@ -13,7 +14,9 @@ export const ps: ProbeKind = {
       command = DEFAULTS.command,
       longStanding: least = DEFAULTS.options.longStanding,
       largeResidentBytes = DEFAULTS.options.largeResidentBytes,
+      proc = DEFAULTS.options.proc,
     } = settings;
+    const tools = new GenuineTools(proc);
     let watch: ProcessWatch | undefined;
     return singleProbe({
       name: "ps",
@@ -25,6 +28,10 @@ export const ps: ProbeKind = {
         watch = watchProcesses(watch, all, performance.now() / 1000);
         return { value: { all, standing: longStanding(watch, least) }, rejected };
       },
+      complete: async ({ all, standing }, secondsLeft) => ({
+        all,
+        standing: standing === undefined ? undefined : await tools.name(standing, secondsLeft),
+      }),
       metrics: ({ all, standing }) => psMetrics(all, { longStanding: standing, largeResidentBytes }),
       readings: ({ all, standing }) =>
         Promise.resolve({ processes: { all, ...(standing === undefined ? {} : { longStanding: standing }) } }),

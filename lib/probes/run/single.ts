@@ -15,6 +15,8 @@ export type SingleCommand<T> = {
   /** the command, or why there is none now */
   readonly argv: () => Promise<Command["argv"] | Failure>;
   readonly parse: (output: Output) => Parsed<T>;
+  /** adds what the command does not say, within so many seconds; rejects if that cannot be read */
+  readonly complete?: (value: T, secondsLeft: number) => Promise<T>;
   readonly metrics: (value: T) => readonly Metric[];
   /** what other probes' data are joined with, within so many seconds */
   readonly readings: (value: T, secondsLeft: number) => Promise<Readings>;
@@ -38,7 +40,8 @@ export const singleProbe = <T>(probe: SingleCommand<T>): Probe => {
         const start = (seconds: number) => slot.run({ argv, timeout: seconds, maxBytes });
         const reading = await run.read(label, timeout, start, probe.parse);
         if (reading.kind !== "ok") return reading;
-        const { value, rejected, exitCode } = reading;
+        const { value: printed, rejected, exitCode } = reading;
+        const value = (await probe.complete?.(printed, run.left)) ?? printed;
         const metrics = probe.metrics(value);
         return { kind: "ok", metrics, readings: await probe.readings(value, run.left), rejected, exitCode };
       }),

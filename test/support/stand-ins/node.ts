@@ -105,7 +105,7 @@ ${containers
   .filter(({ gpu }) => gpu === index)
   .map(
     ({ pid }) =>
-      `			<process_info><pid>${pid}</pid><type>C</type><process_name>python3</process_name><used_memory>1024 MiB</used_memory></process_info>\n`,
+      `			<process_info>\n				<pid>${pid}</pid>\n				<type>C</type>\n				<process_name>python3</process_name>\n				<used_memory>1024 MiB</used_memory>\n			</process_info>\n`,
   )
   .join("")}		</processes>
 	</gpu>

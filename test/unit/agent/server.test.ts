@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { type IncomingHttpHeaders, request } from "node:http";
-import { createConnection } from "node:net";
+import { createConnection, type Socket } from "node:net";
+import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { gunzipSync } from "node:zlib";
 import { parseAddress } from "../../../lib/agent/server-address.ts";
@@ -134,6 +135,118 @@ describe("anything else", () => {
     for (const socket of silent) socket.write("GET /metrics HTTP/1.1\r\nHost: x\r\n");
     expect((await ask("/metrics")).status).toBe(200);
     await Promise.all(cut);
+  });
+});
+
+describe("a crowd of connections", () => {
+  let sockets: Socket[] = [];
+  afterEach(() => sockets.forEach((socket) => socket.destroy()));
+
+  /** Connections from one address, of those that all lead to this machine. */
+  async function open(count: number, from: string, send = ""): Promise<readonly Socket[]> {
+    const { port, hostname } = new URL(server.url);
+    const opened = Array.from({ length: count }, () =>
+      createConnection({ port: Number(port), host: hostname, localAddress: from }),
+    );
+    sockets.push(...opened);
+    for (const socket of opened) {
+      socket.on("error", () => undefined);
+      if (send !== "") socket.write(send);
+      socket.resume();
+    }
+    await Promise.all(opened.map((socket) => once(socket, "connect")));
+    return opened;
+  }
+
+  const openOf = (all: readonly Socket[]): number => all.filter((socket) => !socket.destroyed).length;
+
+  beforeEach(async () => {
+    sockets = [];
+    await server.stop();
+    server = await startServer({ ...options, requestLimit: 30, idleLimit: 30 });
+  });
+
+  const PARTIAL = "GET /metrics HTTP/1.1\r\nHost: x\r\n";
+  const KEPT = `${PARTIAL}\r\n`;
+
+  test.each([
+    ["silent", ""],
+    ["with half a request", PARTIAL],
+    ["kept after an answer", KEPT],
+  ])("%s, from one address: it keeps its share, and all others are answered", async (_, send) => {
+    const crowd = await open(230, "127.0.0.9", send);
+    expect((await ask("/healthz")).status).toBe(200);
+    expect((await ask("/metrics")).status).toBe(200);
+    await expect.poll(() => openOf(crowd), { timeout: 10_000 }).toBe(50);
+    expect(crowd.slice(-50).every((socket) => !socket.destroyed)).toBe(true);
+  });
+
+  test("from the very address of the liveness check: the check is answered", async () => {
+    const crowd = await open(230, "127.0.0.1");
+    for (let check = 0; check < 5; check++) expect((await ask("/healthz")).status).toBe(200);
+    await expect.poll(() => openOf(crowd), { timeout: 10_000 }).toBeLessThanOrEqual(50);
+  });
+
+  test("from many addresses: the one that has been idle longest gives way", async () => {
+    const [kept] = await open(1, "127.0.0.2", KEPT);
+    const crowds: Socket[] = [];
+    for (let from = 10; from < 20; from++) crowds.push(...(await open(40, `127.0.0.${from}`)));
+    expect((await ask("/healthz")).status).toBe(200);
+    await expect.poll(() => openOf(crowds), { timeout: 10_000 }).toBeLessThanOrEqual(200);
+    expect(kept?.destroyed).toBe(true);
+    expect(openOf(crowds.slice(0, 100))).toBe(0);
+    expect(openOf(crowds.slice(-100))).toBe(100);
+  });
+
+  test("who does not read its answers gives way too", async () => {
+    options = { ...options, exposition: () => "x".repeat(2 ** 22) };
+    await server.stop();
+    server = await startServer({ ...options, requestLimit: 30, idleLimit: 30 });
+    const { port, hostname } = new URL(server.url);
+    for (let index = 0; index < 60; index++) {
+      const socket = createConnection({ port: Number(port), host: hostname, localAddress: "127.0.0.9" });
+      sockets.push(socket);
+      socket.on("error", () => undefined);
+      socket.pause();
+      await once(socket, "connect");
+      socket.write(KEPT);
+    }
+    expect((await ask("/healthz")).status).toBe(200);
+    const later = await open(1, "127.0.0.9", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+    expect(String(await once(later[0]!, "data"))).toContain("200 OK");
+  });
+
+  test("drawn: however connections come and what they do, the next question is answered", async () => {
+    const doing = fc.constantFrom("", PARTIAL, KEPT, "\r\n", "nonsense\r\n\r\n");
+    const wave = fc.record({
+      count: fc.integer({ min: 1, max: 120 }),
+      from: fc.integer({ min: 1, max: 4 }),
+      send: doing,
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(wave, { minLength: 1, maxLength: 4 }), async (waves) => {
+        for (const { count, from, send } of waves) await open(count, `127.0.0.${from}`, send).catch(() => []);
+        expect((await ask("/healthz")).status).toBe(200);
+        expect(await connectionsOf()).toBeLessThanOrEqual(201);
+      }),
+      { numRuns: 8 },
+    );
+  });
+
+  /** Those that the clients know of as open. */
+  const connectionsOf = async (): Promise<number> => {
+    await expect.poll(() => openOf(sockets), { timeout: 10_000 }).toBeLessThanOrEqual(201);
+    return openOf(sockets);
+  };
+
+  test("a connection answers so many requests and is closed", async () => {
+    const [one] = await open(1, "127.0.0.3");
+    const closed = once(one!, "close");
+    let answers = "";
+    one!.on("data", (chunk: Buffer) => (answers += chunk.toString("latin1")));
+    one!.write("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1_001));
+    await closed;
+    expect(answers.split("HTTP/1.1 200 OK").length - 1).toBe(1_000);
   });
 });
 

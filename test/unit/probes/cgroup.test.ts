@@ -2,7 +2,7 @@ import { mkdtemp, mkdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { parseCgroup, readCgroup, readCgroups } from "../../../lib/probes/cgroup.ts";
+import { parseCgroup, readCgroup, readCgroups, rootlessUser } from "../../../lib/probes/cgroup.ts";
 
 const ID = "0a1b2c3d".repeat(8);
 const OTHER = "ffeeddcc".repeat(8);
@@ -26,7 +26,6 @@ describe("the container of a process", () => {
     ["containerd, without slices", `0::/k8s.io/${ID}\n`],
     ["CRI-O", `0::/kubepods.slice/kubepods-${POD}.slice/crio-${ID}.scope/container\n`],
     ["podman", `0::/machine.slice/libpod-${ID}.scope/container\n`],
-    ["podman without root", `0::/user.slice/user-7.slice/user@7.service/user.slice/libpod-${ID}.scope\n`],
     ["podman in a service's group", `0::/system.slice/web.service/libpod-payload-${ID}\n`],
     ["podman with cgroupfs", `4:memory:/libpod_parent/libpod-${ID}\n`],
     ["docker with a systemd within", `0::/system.slice/docker-${ID}.scope/init.scope\n`],
@@ -38,6 +37,34 @@ describe("the container of a process", () => {
     ["one hierarchy of many", `3:cpu:/\n2:memory:/docker/${ID}\n1:name=systemd:/user.slice\n`],
   ])("%s", (_, text) => {
     expect(parseCgroup(text)).toEqual({ kind: "container", ids: [ID] });
+  });
+
+  it.each([
+    `0::/user.slice/user-7.slice/user@7.service/user.slice/libpod-${ID}.scope\n`,
+    `0::/user.slice/user-7.slice/user@7.service/app.slice/docker-${ID}.scope\n`,
+    `0::/../../user-7.slice/user@7.service/user.slice/docker-${ID}.scope/init\n`,
+    `1:name=systemd:/user.slice/user-7.slice/session-3.scope/docker/${ID}\n`,
+  ])("%j is one of user 7's own docker, and for any other docker a group that user 7 has called so", (text) => {
+    expect(parseCgroup(text, 7)).toEqual({ kind: "container", ids: [ID] });
+    expect(parseCgroup(text)).toEqual({ kind: "host" });
+    expect(parseCgroup(text, 8)).toEqual({ kind: "host" });
+  });
+
+  it("takes no group below the logins of a container for a container", () => {
+    const text = `0::/docker/${OTHER}/user.slice/user-7.slice/user@7.service/docker-${ID}.scope\n`;
+    expect(parseCgroup(text)).toEqual({ kind: "container", ids: [OTHER] });
+  });
+
+  it.each([
+    [{}, 0, undefined],
+    [{}, 1000, 1000],
+    [{ DOCKER_HOST: "unix:///run/user/1000/docker.sock" }, 0, 1000],
+    [{ DOCKER_HOST: "unix:///run/user/1000/podman/podman.sock" }, 0, 1000],
+    [{ DOCKER_HOST: "unix:///var/run/docker.sock" }, 0, undefined],
+    [{ DOCKER_HOST: "tcp://10.0.0.1:2376" }, 0, undefined],
+    [{ DOCKER_HOST: "unix:///run/user/x/docker.sock" }, 0, undefined],
+  ])("with %j and run by user %i, docker is that of %j", (environment, self, user) => {
+    expect(rootlessUser(environment, self)).toBe(user);
   });
 
   it("gives docker in docker the outermost first", () => {

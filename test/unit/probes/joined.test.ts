@@ -33,7 +33,9 @@ const FRESH: Required<Pick<Readings, "containers" | "logs" | "nvidia" | "amd" | 
     processes: {
       all: [],
       longStanding: {
-        uninterruptible: [{ state: "D", residentBytes: 1, pid: first!.pid, commandLine: "python3 train.py" }],
+        uninterruptible: [
+          { state: "D", residentBytes: 1, pid: first!.pid, commandLine: "python3 train.py", name: "python3" },
+        ],
         zombies: [],
       },
     },

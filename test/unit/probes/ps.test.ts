@@ -11,6 +11,7 @@ const process = (state: Process["state"], pid: number, commandLine: string): Pro
   state,
   pid,
   commandLine,
+  name: commandName(commandLine),
   residentBytes: 0,
 });
 
@@ -24,6 +25,7 @@ describe("ps", () => {
       pid: 13,
       residentBytes: 721_008 * 1024,
       commandLine: "/opt/python/bin/python3 -c x=1",
+      name: "python3",
     });
     expect(value[8]).toMatchObject({ pid: 97, commandLine: "" });
   });
@@ -45,6 +47,35 @@ describe("ps", () => {
     ["nothing", ""],
   ])("refuses %s", (_, text) => {
     expect(() => parsePs(printed(text))).toThrow(ParseError);
+  });
+
+  it("reads users, waits and the kernel's names", () => {
+    const text =
+      "S  3044     1     0     0 do_wait                          systemd\n" +
+      "I     0     9     0     0 rescuer_thread                   kworker/0:1H-events\n" +
+      "D  1800    10     0     0 percpu_rwsem_wait                nvidia-smi\n" +
+      "D  1804    11  1000     0 -                                a b\n" +
+      "S  1804    12  1000  1000 0                                \n" +
+      "Z     0    95  1000  1000 -                                python3 <defunct>\n";
+    const { value, rejected } = parsePs(printed(text));
+    expect(rejected).toBe(0);
+    expect(value.map(({ pid, name, isRoot, wait }) => [pid, name, isRoot, wait])).toEqual([
+      [1, "systemd", true, "do_wait"],
+      [9, "kworker", true, "rescuer_thread"],
+      [10, "nvidia-smi", true, "percpu_rwsem_wait"],
+      [11, "a b", false, undefined],
+      [12, "unknown", false, undefined],
+      [95, "python3", false, undefined],
+    ]);
+  });
+
+  it("takes the columns by the oldest process, whatever later ones call themselves", () => {
+    const { value } = parsePs(printed("S 1 1 /sbin/init\nD 1 2 0 0 x nvidia-smi\nD 1 3 0 0 x nvidia-smi\n"));
+    expect(value.map(({ name, isRoot }) => [name, isRoot])).toEqual([
+      ["init", undefined],
+      ["0", undefined],
+      ["0", undefined],
+    ]);
   });
 
   it("refuses a failure", () => {
@@ -76,6 +107,19 @@ describe("D and Z", () => {
       uninterruptible: [stuck],
       zombies: [],
     });
+  });
+
+  it.each([
+    "wait_for_vfork_done",
+    "kernel_clone",
+    "_do_fork",
+    "__refrigerator",
+    "handle_userfault",
+    "request_wait_answer.part.0",
+  ])("leaves out what waits in %s, as its user may let it do so for ever", (wait) => {
+    const waiting = { ...stuck, wait };
+    const watch = watchProcesses(watchProcesses(undefined, [waiting], 0), [waiting], 30);
+    expect(longStanding(watch, 10)?.uninterruptible).toEqual([]);
   });
 
   it("counts a process seen so whenever looked at, however short the interval", () => {
