@@ -162,19 +162,21 @@ const isFinished = ({ succeeded, failed }: Columns, place: number): boolean =>
  * Prometheus must read.
  */
 async function askPhases(monitoring: Monitoring, asked: Window, known: Columns, tiling?: Tiling): Promise<void> {
-  const { uids, succeeded, failed, ends, starts, runningUntil } = known;
-  const open = listOf(known, (place) => !isSet(succeeded, place) && isKnown(place));
+  const { uids, succeeded, failed, runningUntil } = known;
+  const open = listOf(known, (place) => !isSet(succeeded, place) && isKnown(known, place));
   const all = open.length > FEW && open.length > MOST_BY_NAME * (succeeded.size + open.length);
   if (open.length > 0) await askColumn(monitoring, "failed", asked, uids, tiling, failed, all ? undefined : open);
   const silent = listOf(
     known,
-    (place) => lackingRows(known, place) !== undefined && !isFinished(known, place) && isKnown(place),
+    (place) => lackingRows(known, place) !== undefined && !isFinished(known, place) && isKnown(known, place),
   );
-  if (silent.length > 0) await askColumn(monitoring, "runningUntil", asked, uids, tiling, runningUntil, named(silent));
+  // Always by name: each pod has a step for every five minutes of the window.
+  if (silent.length > 0) await askColumn(monitoring, "runningUntil", asked, uids, tiling, runningUntil, silent);
+}
 
-  function isKnown(place: number): boolean {
-    return succeeded.get(place) !== undefined || ends.get(place) !== undefined || starts.get(place) !== undefined;
-  }
+/** Whether any fact of the pod itself was answered: a phase, an end, a start, or a request on a node. */
+function isKnown({ succeeded, ends, starts, requests }: Columns, place: number): boolean {
+  return [succeeded, ends, starts, requests].some((column) => column.get(place) !== undefined);
 }
 
 /** A pod that is no job, before its day is known. */
@@ -201,17 +203,18 @@ async function judgedPods(
       else undated.push({ uid, place, ...(isSet(succeeded, place) ? { lacks: "end" } : {}) });
       continue;
     }
-    // Pods that were never started are no jobs; only their requests may be known.
-    if (end === undefined && starts.get(place) === undefined) continue;
     if (end !== undefined) {
       open.set(uid, { day: dayOf(end), reason: "not_finished", succeeded: false });
       const lacks = lackingAtEnd(known, place, end, latest);
       if (lacks !== undefined) lacking.push({ uid, lacks, first: end, last: end });
       continue;
     }
+    if (!isKnown(known, place)) continue;
     const lacks = lackingWithoutEnd(known, place);
     if (lacks === "phase") undated.push({ uid, place, lacks });
-    else if (isAlive?.(uid) === false) undated.push({ uid, place, ...(lacks === undefined ? {} : { lacks }) });
+    // Pods that were never started are no jobs.
+    else if (starts.get(place) !== undefined && isAlive?.(uid) === false)
+      undated.push({ uid, place, ...(lacks === undefined ? {} : { lacks }) });
   }
   await dateOpenPods();
   return {
