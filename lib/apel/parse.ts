@@ -113,7 +113,7 @@ class RecordReader {
   }
 
   #take(content: string, line: number): void {
-    if (content.length > LONGEST_LINE) {
+    if (content.length > LONGEST_LINE && !this.#isIgnored(content)) {
       const reason = `${quote(content)} has ${content.length} characters; no line of a record is longer than ${LONGEST_LINE}`;
       this.#note(line, "line-length", reason);
       return;
@@ -130,6 +130,12 @@ class RecordReader {
     if (this.#fields.has(key))
       this.#note(line, "key-duplicated", `${quote(key)} stands twice in one record; APEL keeps the last only`);
     this.#fields.set(key, { line, value: content.slice(colon + 1).trim() });
+  }
+
+  /** What the server throws away may have any length. */
+  #isIgnored(content: string): boolean {
+    const start = content.slice(0, LONGEST_LINE);
+    return this.#layout.fields.get(start.slice(0, start.indexOf(":")).trim())?.type === "ignored";
   }
 
   #isKnown(key: string, line: number): boolean {

@@ -1,5 +1,8 @@
-import { readFileSync } from "node:fs";
 import { GridmeterError, errorText } from "../errors.ts";
+import { readTextFile } from "../text-file.ts";
+
+/** No server takes a longer header, bytes. */
+const LONGEST_TOKEN = 65_536;
 
 const JWT = /^eyJ[\w-]*\.[\w-]+\.[\w-]*$/;
 
@@ -40,7 +43,7 @@ export function hider(base: URL, header: string | undefined): (text: string) => 
 function readToken(path: string): string {
   let token: string;
   try {
-    token = readFileSync(path, "utf8").trim();
+    token = readTextFile(path, LONGEST_TOKEN).trim();
   } catch (thrown) {
     throw new GridmeterError(
       "config_invalid",
