@@ -1,6 +1,7 @@
 import { isIPv4, isIPv6 } from "node:net";
 import parseDuration from "parse-duration";
 import { z } from "zod";
+import { withoutEndSlashes } from "../slashes.ts";
 import { bad, good, type Parsed } from "./parsed.ts";
 
 /** A parser of any value of YAML as a zod schema; what it says is wrong follows the quoted value. */
@@ -13,14 +14,16 @@ export function read<T>(parse: (value: unknown) => Parsed<T>) {
   });
 }
 
-/** A number and a unit, once or more: parse-duration alone reads past what it does not know. */
-const DURATION = /^\s*(\d+(\.\d+)?\s*(ms|s|m|h|d)?\s*)+$/;
+/** Numbers with units, of which the last may be without: parse-duration alone reads past what it does not know. */
+const DURATION = /^(?:\d+(?:\.\d+)?\s*(?:ms|s|m|h|d)\s*)*(?:\d+(?:\.\d+)?)?$/;
+const LONGEST_DURATION = 100;
 
 /** A duration such as "30s", "500ms", "1m30s", or a plain number of seconds; gives seconds, in the range, both ends included. */
 export function seconds(least: number, most: number) {
   return read((value): Parsed<number> => {
     const text = typeof value === "number" ? String(value) : value;
-    const parsed = typeof text === "string" && DURATION.test(text) ? parseDuration(text, "s") : null;
+    const isDuration = typeof text === "string" && text.length <= LONGEST_DURATION && DURATION.test(text.trim());
+    const parsed = isDuration ? parseDuration(text, "s") : null;
     if (parsed === null) return bad('is no duration. Write for example "30s", "500ms", "2m" or a number of seconds');
     return parsed >= least && parsed <= most ? good(parsed) : bad(`is not from ${shown(least)} to ${shown(most)}`);
   });
@@ -98,7 +101,7 @@ export const gatewayUrl = read((value): Parsed<string> => {
   }
   return /\/metrics(\/|$)/.test(url.pathname)
     ? bad("ends in the path of a group. Write what comes before /metrics")
-    : good(url.href.replace(/\/+$/, ""));
+    : good(withoutEndSlashes(url.href));
 });
 
 /**

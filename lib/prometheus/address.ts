@@ -1,4 +1,5 @@
 import { GridmeterError } from "../errors.ts";
+import { withoutEndSlashes } from "../slashes.ts";
 
 /** The base address. Throws `config_invalid` for anything but http and https. */
 export function parseUrl(text: string): URL {
@@ -15,11 +16,11 @@ export function parseUrl(text: string): URL {
 /** The address of a path of the API, under the base's own path. */
 export function address(base: URL, path: string): string {
   const url = new URL(base);
-  url.pathname = base.pathname.replace(/\/+$/, "") + path;
+  url.pathname = withoutEndSlashes(base.pathname) + path;
   return url.href;
 }
 
 /** How messages name the server: without credentials. */
 export function nameOf(base: URL): string {
-  return `Prometheus at ${base.origin}${base.pathname.replace(/\/+$/, "")}`;
+  return `Prometheus at ${base.origin}${withoutEndSlashes(base.pathname)}`;
 }

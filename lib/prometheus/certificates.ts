@@ -99,8 +99,17 @@ function readCertificates({ caFile, clientCertFile, clientKeyFile }: Certificate
 const NO_CERTIFICATE = "holds no certificate in PEM form. Give a file with -----BEGIN CERTIFICATE-----";
 
 /** The text if all its certificates can be read, and the first of them: the client's own, where it is a chain. */
+function* certificateTexts(pem: string): Generator<string> {
+  for (let from = pem.indexOf(BEGIN); from !== -1; from = pem.indexOf(BEGIN, from)) {
+    const end = pem.indexOf(END, from);
+    if (end === -1) return;
+    yield pem.slice(from, end + END.length);
+    from = end + END.length;
+  }
+}
+
 function certificates(pem: string): { readonly pem: string; readonly first: X509Certificate } | undefined {
-  const [first] = (pem.match(CERTIFICATES) ?? []).map((one) => new X509Certificate(one));
+  const [first] = [...certificateTexts(pem)].map((one) => new X509Certificate(one));
   return first === undefined ? undefined : { pem, first };
 }
 

@@ -1,6 +1,7 @@
 import { isAxiosError } from "axios";
 import { z } from "zod";
 import { GridmeterError, errorText } from "../errors.ts";
+import { withoutEndSlashes } from "../slashes.ts";
 
 /** With these Node refuses to send a request. The server's own address was checked before, so it is the proxy's that is wrong. */
 const UNUSABLE = z.object({ code: z.enum(["ERR_INVALID_URL", "ERR_INVALID_PROTOCOL"]) });
@@ -58,5 +59,6 @@ function proxyOf({ protocol }: URL): Proxy | undefined {
 }
 
 function withoutCredentials(address: string): string {
-  return address.replace(/:\/\/.*@/, "://").replace(/\/+$/, "");
+  const [host, at] = [address.indexOf("://") + 3, address.lastIndexOf("@") + 1];
+  return withoutEndSlashes(at > host ? address.slice(0, host) + address.slice(at) : address);
 }

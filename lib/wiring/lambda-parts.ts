@@ -2,6 +2,7 @@ import type { S3Client } from "@aws-sdk/client-s3";
 import type { SQSClient } from "@aws-sdk/client-sqs";
 import type { SSMClient } from "@aws-sdk/client-ssm";
 import { GridmeterError } from "../errors.ts";
+import { withoutSlashes } from "../slashes.ts";
 import { S3Store } from "../store/s3-store.ts";
 import { createS3, createSqs, encryptionOf } from "./aws.ts";
 import type { Environment } from "./aws.ts";
@@ -44,7 +45,7 @@ export function storeOf({ env, s3 }: Parts): S3Store | undefined {
   return new S3Store({
     client: s3,
     bucket,
-    prefix: (variable(env, "GRIDMETER_PREFIX") ?? "").replaceAll(/^\/+|\/+$/g, ""),
+    prefix: withoutSlashes(variable(env, "GRIDMETER_PREFIX") ?? ""),
     foreign: (key) => logger.debug("an object that gridmeter did not make", { key }),
     ...(encryption === undefined ? {} : { encryption }),
   });
