@@ -67,10 +67,7 @@ export async function manual(files: readonly string[], options: ManualOptions): 
   if (!ledger.remembers)
     throw usage("Pins and what was sent are kept in the ledger, so --ledger none cannot be used here.");
   if (options.unpin === true)
-    return lift(
-      await unpin(store, target(files, options), { now: nowInSeconds(), damaged }),
-      options.json === true,
-    );
+    return lift(await unpin(store, target(files, options), { now: nowInSeconds(), damaged }), options.json === true);
   if (options.site !== undefined || options.submitHost !== undefined || options.month !== undefined)
     throw usage("--site, --submit-host and --month go with --unpin.");
   if (files.length === 0) throw usage("Name at least one file.");
@@ -110,8 +107,7 @@ function target(files: readonly string[], { site, submitHost, month }: ManualOpt
   }
   if (site === undefined || submitHost === undefined || month === undefined)
     throw usage("--unpin needs files, or --site, --submit-host and --month.");
-  if (!isMonth(month))
-    throw usage(`--month ${JSON.stringify(month)} is no month such as 2026-10.`);
+  if (!isMonth(month)) throw usage(`--month ${JSON.stringify(month)} is no month such as 2026-10.`);
   return { unit: { site, submitHost, month } };
 }
 

@@ -56,7 +56,6 @@ export async function setAsideDamaged(store: ObjectStore, key: string, body: str
   return { key, setAside, what };
 }
 
-
 function parse<T>(body: string, schema: z.ZodType<T>): { success: true; data: T } | { success: false; what: string } {
   let json: unknown;
   try {

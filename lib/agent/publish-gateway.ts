@@ -69,7 +69,10 @@ export class OwnGroups {
     const outcome = await this.#exchange(async (options) => {
       const isOwn = (grouping: Grouping) => this.#ownProbe(grouping).length > 0;
       const groups = await listGroups(this.#target.url, options, isOwn);
-      append(probes, groups.flatMap(({ grouping }) => this.#ownProbe(grouping)));
+      append(
+        probes,
+        groups.flatMap(({ grouping }) => this.#ownProbe(grouping)),
+      );
     }, this.#deadline);
     return { outcome, probes };
   }

@@ -20,8 +20,7 @@ export function parsedUnit({ layout, fields }: ParsedRecord): ReturnType<typeof 
     return value === undefined || isNull(value) ? "None" : value;
   };
   const number = (name: string): number => Number(digits(fields.get(name)?.value ?? "") ?? 0);
-  const month =
-    layout.kind === "individual" ? monthOf(number("EndTime")) : monthName(number("Year"), number("Month"));
+  const month = layout.kind === "individual" ? monthOf(number("EndTime")) : monthName(number("Year"), number("Month"));
   return { site: text("Site"), submitHost: text("SubmitHost"), month };
 }
 

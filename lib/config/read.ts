@@ -28,7 +28,8 @@ export function readSettings<Full, Part>(
   const tooLong = [...texts].filter(([, text]) => text.length > LONGEST_VALUE).map(([name]) => name);
   for (const name of tooLong) texts.delete(name);
   const full = schema.safeParse(Object.fromEntries(texts));
-  if (full.success && tooLong.length === 0) return { full: full.data, part: partial.parse(Object.fromEntries(texts)), problems: [] };
+  if (full.success && tooLong.length === 0)
+    return { full: full.data, part: partial.parse(Object.fromEntries(texts)), problems: [] };
   const longProblems = tooLong.map((setting): Problem => {
     const text = raw[setting] ?? "";
     return {

@@ -80,9 +80,10 @@ export function contentFault(
     for (const record of message.records) {
       const { site, submitHost, month } = parsedUnit(record);
       if (site === unit.site && submitHost === unit.submitHost && month === unit.month) continue;
-      const [found, said] = [[site, submitHost, month], [unit.site, unit.submitHost, unit.month]].map((each) =>
-        JSON.stringify(each),
-      );
+      const [found, said] = [
+        [site, submitHost, month],
+        [unit.site, unit.submitHost, unit.month],
+      ].map((each) => JSON.stringify(each));
       return `the record of line ${record.line} belongs to ${found}, not to ${said} as its key says`;
     }
     return undefined;
@@ -159,7 +160,10 @@ export async function listOutgoing(
 }
 
 /** A unit's outgoing and spooled objects by generation: what was ever written of it, as far as it is kept. */
-export async function listGenerations(store: ObjectStore, unit: Unit): Promise<ReadonlyMap<number, readonly OutgoingKey[]>> {
+export async function listGenerations(
+  store: ObjectStore,
+  unit: Unit,
+): Promise<ReadonlyMap<number, readonly OutgoingKey[]>> {
   const generations = new Map<number, OutgoingKey[]>();
   const keys = [...(await store.list(unitPrefix(unit))), ...(await store.list(unitPrefix(unit, "spooled")))];
   for (const key of keys) {

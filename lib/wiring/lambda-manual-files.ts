@@ -1,4 +1,10 @@
-import { CopyObjectCommand, DeleteObjectCommand, GetObjectCommand, NoSuchKey, PutObjectCommand } from "@aws-sdk/client-s3";
+import {
+  CopyObjectCommand,
+  DeleteObjectCommand,
+  GetObjectCommand,
+  NoSuchKey,
+  PutObjectCommand,
+} from "@aws-sdk/client-s3";
 import { LARGEST_FILE } from "../accounting/manual-file.ts";
 import { GridmeterError } from "../errors.ts";
 import { awsFailure, awsRemedy, failureText } from "../store/aws-error.ts";

@@ -19,7 +19,14 @@ export function growth(read: (text: string) => unknown, textOf: (length: number)
   for (let tries = 0; tries < TRIES && best > 3; tries += 1) {
     const twice = cost(() => read(textOf(2 * length)));
     if (twice < FLOOR_MS) return 1;
-    best = Math.min(best, twice / Math.max(FLOOR_MS / 4, cost(() => read(textOf(length)))));
+    best = Math.min(
+      best,
+      twice /
+        Math.max(
+          FLOOR_MS / 4,
+          cost(() => read(textOf(length))),
+        ),
+    );
   }
   return best;
 }

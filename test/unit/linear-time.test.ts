@@ -151,3 +151,8 @@ test("a file of certificates without an end", () => {
     { text: expect.stringContaining("at most 1000000 are read") },
   ]);
 });
+
+test("the measure sees what grows with the square", () => {
+  const square = (text: string) => /a+$/.test(text);
+  expect(growth(square, (length) => `${"a".repeat(length)}!`, 3000)).toBeGreaterThan(3);
+});

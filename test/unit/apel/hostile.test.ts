@@ -33,7 +33,10 @@ describe("problems are bounded: the first 50 and a count", () => {
   test("a good message has none; of 51 all are told", () => {
     expect(checkMessage(GOOD!.body, NOW).problems).toEqual([]);
     const { problems } = checkMessage(`${HEADER}${"x\n".repeat(42)}%%\n`, NOW);
-    expect(problems.at(-1)).toMatchObject({ rule: "more-problems", more: problems.reduce((n, p) => n + (p.more ?? 1), -50) });
+    expect(problems.at(-1)).toMatchObject({
+      rule: "more-problems",
+      more: problems.reduce((n, p) => n + (p.more ?? 1), -50),
+    });
   });
 
   test("whatever is drawn: never a throw, never more than 51, refused unless it is good", () => {
@@ -43,15 +46,19 @@ describe("problems are bounded: the first 50 and a count", () => {
     );
     const header = fc.constantFrom("", ...LAYOUTS.map((layout) => `${layout.header}\n`));
     fc.assert(
-      fc.property(header, fc.array(fc.tuple(piece, fc.integer({ min: 1, max: 400 })), { maxLength: 6 }), (start, parts) => {
-        const text = start + parts.map(([one, times]) => one.repeat(times)).join("");
-        const { problems } = checkMessage(text, NOW);
-        expect(problems.length).toBeLessThanOrEqual(MOST_PROBLEMS + 1);
-        const file = readManualFile(text, NOW);
-        expect(file.refused.length).toBeLessThanOrEqual(MOST_PROBLEMS);
-        for (const { problems: own } of file.refused) expect(own.length).toBeLessThanOrEqual(2 * MOST_PROBLEMS);
-        expect(problems.length > 0 || file.records.length > 0).toBe(true);
-      }),
+      fc.property(
+        header,
+        fc.array(fc.tuple(piece, fc.integer({ min: 1, max: 400 })), { maxLength: 6 }),
+        (start, parts) => {
+          const text = start + parts.map(([one, times]) => one.repeat(times)).join("");
+          const { problems } = checkMessage(text, NOW);
+          expect(problems.length).toBeLessThanOrEqual(MOST_PROBLEMS + 1);
+          const file = readManualFile(text, NOW);
+          expect(file.refused.length).toBeLessThanOrEqual(MOST_PROBLEMS);
+          for (const { problems: own } of file.refused) expect(own.length).toBeLessThanOrEqual(2 * MOST_PROBLEMS);
+          expect(problems.length > 0 || file.records.length > 0).toBe(true);
+        },
+      ),
       { numRuns: 60 },
     );
   });

@@ -17,7 +17,15 @@ import {
 import { deliverAll } from "../../../lib/spool/deliver.ts";
 import { MemoryStore } from "../../../lib/store/memory-store.ts";
 import { at } from "../../support/dirq-contract.ts";
-import { NOW, generationMessages, generationOf, summary, summaryBody, sync, unit } from "../../support/dirq-messages.ts";
+import {
+  NOW,
+  generationMessages,
+  generationOf,
+  summary,
+  summaryBody,
+  sync,
+  unit,
+} from "../../support/dirq-messages.ts";
 import { scratchDirectory } from "../../support/store-script.ts";
 
 let scratch: Awaited<ReturnType<typeof scratchDirectory>>;
@@ -65,9 +73,7 @@ describe("the key must say what the records say", () => {
     await genuine();
     await deliver();
     const key = await forge(of, generation, kind, body);
-    expect(await deliver()).toEqual([
-      { key, status: "refused", reason: expect.stringMatching(/as its key says$/) },
-    ]);
+    expect(await deliver()).toEqual([{ key, status: "refused", reason: expect.stringMatching(/as its key says$/) }]);
     expect(await generations()).toEqual([7, 7]);
     expect((await store.get(`${key.replace("outgoing/", "refused/")}.reason`))?.body).toMatch(/as its key says\n$/);
   });
