@@ -122,6 +122,11 @@ export const ERRORS = {
   },
   message_invalid: { exit: 2, retryable: false, meaning: "A message breaks a rule of APEL and was not stored." },
   store_failed: { exit: 4, retryable: true, meaning: "The directory or object store could not be read or written." },
+  object_too_large: {
+    exit: 4,
+    retryable: false,
+    meaning: "An object or file is larger than gridmeter ever writes there, and was not read.",
+  },
   store_no_hard_links: {
     exit: 4,
     retryable: false,

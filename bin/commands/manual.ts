@@ -1,4 +1,3 @@
-import { readFile } from "node:fs/promises";
 import { exitCode } from "../../lib/accounting/run.ts";
 import { refusalError, submitManual } from "../../lib/accounting/manual.ts";
 import type { ManualInput, ManualReport } from "../../lib/accounting/manual.ts";
@@ -6,10 +5,13 @@ import { unpin } from "../../lib/accounting/manual-unpin.ts";
 import type { UnpinReport, UnpinTarget } from "../../lib/accounting/manual-unpin.ts";
 import type { Damage } from "../../lib/accounting/ledger.ts";
 import { errorSummary } from "../../lib/accounting/summary.ts";
+import { LARGEST_FILE } from "../../lib/accounting/manual-file.ts";
+import { isMonth } from "../../lib/apel/month.ts";
 import { problemText } from "../../lib/apel/problem.ts";
 import { loadPlaces } from "../../lib/config/load.ts";
 import type { LoadedPlaces } from "../../lib/config/load.ts";
 import { GridmeterError, errorText } from "../../lib/errors.ts";
+import { readTextFile } from "../../lib/text-file.ts";
 import { openLedger, openOutbox } from "../../lib/wiring/places.ts";
 import { jsonLine } from "../show/json.ts";
 import { nowInSeconds, say, warn } from "./options.ts";
@@ -30,16 +32,14 @@ export type ManualOptions = {
 const usage = (text: string): GridmeterError =>
   new GridmeterError("usage", `${text} Nothing was sent and no pin was lifted.`);
 
-async function inputs(files: readonly string[]): Promise<readonly ManualInput[]> {
-  return Promise.all(
-    files.map(async (name) => {
-      try {
-        return { name, text: await readFile(name, "utf8") };
-      } catch (error) {
-        throw usage(`The file ${JSON.stringify(name)} cannot be read (${errorText(error)}).`);
-      }
-    }),
-  );
+function inputs(files: readonly string[]): readonly ManualInput[] {
+  return files.map((name) => {
+    try {
+      return { name, text: readTextFile(name, LARGEST_FILE) };
+    } catch (error) {
+      throw usage(`The file ${JSON.stringify(name)} cannot be read (${errorText(error)}).`);
+    }
+  });
 }
 
 const damaged = ({ key, setAside, what }: Damage): void =>
@@ -68,17 +68,14 @@ export async function manual(files: readonly string[], options: ManualOptions): 
   if (!ledger.remembers)
     throw usage("Pins and what was sent are kept in the ledger, so --ledger none cannot be used here.");
   if (options.unpin === true)
-    return lift(
-      await unpin(store, await target(files, options), { now: nowInSeconds(), damaged }),
-      options.json === true,
-    );
+    return lift(await unpin(store, target(files, options), { now: nowInSeconds(), damaged }), options.json === true);
   if (options.site !== undefined || options.submitHost !== undefined || options.month !== undefined)
     throw usage("--site, --submit-host and --month go with --unpin.");
   if (files.length === 0) throw usage("Name at least one file.");
   const outbox = await openOutbox(needed("queue", places.output), options.queue, false, process.env, warn);
   const now = nowInSeconds();
   const stores = { store, outbox: outboxStore(outbox, ledger) };
-  const report = await submitManual(stores, await inputs(files), { now, damaged });
+  const report = await submitManual(stores, inputs(files), { now, damaged });
   tellManual(report);
   const keys = report.files.flatMap((file) => file.outgoing.flatMap((one) => one.keys));
   const { delivery, faults } = await sendOn(outbox, ledger, keys, now);
@@ -94,23 +91,24 @@ export async function manual(files: readonly string[], options: ManualOptions): 
 }
 
 function tellManual({ files }: ManualReport): void {
-  for (const { name, sent, alreadySent, refused, warnings } of files) {
-    say(`${name}: ${sent.length} records sent, ${alreadySent.length} sent before, ${refused.length} refused`);
+  for (const { name, sent, alreadySent, refused, moreRefused, warnings } of files) {
+    const all = refused.length + moreRefused;
+    say(`${name}: ${sent.length} records sent, ${alreadySent.length} sent before, ${all} refused`);
     for (const { line, reason } of warnings) say(`warning: ${name}:${line}: ${reason}`);
     for (const { problems } of refused) say(`refused: ${name}: ${problemText(problems)}`);
+    if (moreRefused > 0) say(`refused: ${name}: and ${moreRefused} more records`);
   }
 }
 
-async function target(files: readonly string[], { site, submitHost, month }: ManualOptions): Promise<UnpinTarget> {
+function target(files: readonly string[], { site, submitHost, month }: ManualOptions): UnpinTarget {
   if (files.length > 0) {
     if (site !== undefined || submitHost !== undefined || month !== undefined)
       throw usage("Give --unpin either files or a unit, not both.");
-    return { files: await inputs(files) };
+    return { files: inputs(files) };
   }
   if (site === undefined || submitHost === undefined || month === undefined)
     throw usage("--unpin needs files, or --site, --submit-host and --month.");
-  if (!/^\d{4}-(0[1-9]|1[0-2])$/.test(month))
-    throw usage(`--month ${JSON.stringify(month)} is no month such as 2026-10.`);
+  if (!isMonth(month)) throw usage(`--month ${JSON.stringify(month)} is no month such as 2026-10.`);
   return { unit: { site, submitHost, month } };
 }
 

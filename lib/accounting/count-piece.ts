@@ -1,3 +1,4 @@
+import { greatest } from "../lists.ts";
 import type { Uids } from "./columns.ts";
 import { JobList } from "./job-list.ts";
 import type { CountedDay } from "./job-list.ts";
@@ -55,7 +56,7 @@ export async function countPiece(
   const { observed, seen, tiling } = options;
   const watched = days.flatMap((day) => observed.get(day) ?? []);
   const from = startOf(days[0]);
-  const to = Math.max(...watched.map((day) => day.until));
+  const to = greatest(watched.map((day) => day.until));
   const lastSeen = seen.findLast((cell) => cell <= to);
   const withNames = isIndividual(tenant);
   const withVo = tenant.selection.voLabel !== undefined;

@@ -1,5 +1,6 @@
 import { sourceOf } from "./state.ts";
 import type { Figure, UnitState } from "./state.ts";
+import { voOf } from "./tenant.ts";
 import type { Tenant, Unit } from "./tenant.ts";
 
 type Amount = { readonly jobs: number; readonly milliCoreSeconds: number };
@@ -71,7 +72,9 @@ export function guard(
       const owner = ownerOf(figure, tenants);
       if (owner === undefined && !configured.has(key)) continue;
       if (owner !== undefined && owner.figures === undefined) continue;
-      const now = sum(owner?.figures?.filter((each) => each.vo === figure.vo) ?? []);
+      // What was published under a label that APEL reads as nothing counts under VO_NAME now.
+      const vo = owner === undefined ? figure.vo : voOf(figure.vo, owner.tenant);
+      const now = sum(owner?.figures?.filter((each) => each.vo === vo) ?? []);
       if (now.jobs >= figure.jobs && now.milliCoreSeconds >= figure.milliCoreSeconds) continue;
       decreases.set(key, [...(decreases.get(key) ?? []), { tenant: figure.tenant, vo: figure.vo, was: figure, now }]);
     }

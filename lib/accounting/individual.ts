@@ -4,6 +4,7 @@ import { inOrder } from "./job-list.ts";
 import type { JobList } from "./job-list.ts";
 import { sourceOf } from "./state.ts";
 import type { Publication } from "./state.ts";
+import { voOf } from "./tenant.ts";
 import type { Tenant } from "./tenant.ts";
 import type { Job } from "./usage.ts";
 
@@ -18,7 +19,7 @@ export function individualRecord(tenant: Tenant, job: Job): IndividualRecord {
   return {
     kind: "individual",
     site: tenant.site,
-    vo: job.vo ?? tenant.vo,
+    vo: voOf(job.vo, tenant),
     submitHost: tenant.submitHost,
     machineName: job.pod,
     localJobId: job.uid,

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
+import { shapeText } from "../shape-text.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { safeSegment } from "../store/object-store.ts";
 import type { Tenant } from "./tenant.ts";
@@ -43,11 +44,16 @@ export async function readJson<T>(
   if (held === undefined) return undefined;
   const parsed = parse(held.body, schema);
   if (parsed.success) return { value: parsed.data, version: held.version };
-  const hash = createHash("sha256").update(held.body).digest("hex").slice(0, 16);
-  const setAside = `damaged/${key.replaceAll("/", "=2F")}.${hash}`;
-  await store.put(setAside, held.body, { absent: true });
-  damaged({ key, setAside, what: parsed.what });
+  damaged(await setAsideDamaged(store, key, held.body, parsed.what));
   return { value: undefined, version: held.version };
+}
+
+/** Keeps a copy of a damaged object where nothing reads it. */
+export async function setAsideDamaged(store: ObjectStore, key: string, body: string, what: string): Promise<Damage> {
+  const hash = createHash("sha256").update(body).digest("hex").slice(0, 16);
+  const setAside = `damaged/${key.replaceAll("/", "=2F")}.${hash}`;
+  await store.put(setAside, body, { absent: true });
+  return { key, setAside, what };
 }
 
 function parse<T>(body: string, schema: z.ZodType<T>): { success: true; data: T } | { success: false; what: string } {
@@ -58,7 +64,7 @@ function parse<T>(body: string, schema: z.ZodType<T>): { success: true; data: T 
     return { success: false, what: `not JSON (${body.length} characters)` };
   }
   const result = schema.safeParse(json);
-  return result.success ? result : { success: false, what: z.prettifyError(result.error) };
+  return result.success ? result : { success: false, what: shapeText(result.error) };
 }
 
 /** What the ledger has of a month: days by `yyyy-mm-dd`, and which of them were counted under older rules. */

@@ -1,16 +1,18 @@
+import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
 import { MAX_BYTES } from "../apel/check.ts";
 import { onlyForGratia, recordProblems } from "../apel/check-record.ts";
 import { fromFields } from "../apel/from-fields.ts";
 import { apelKey } from "../apel/keys.ts";
-import { parseMessage } from "../apel/parse.ts";
+import { LONGEST_LINE, parseMessage } from "../apel/parse.ts";
 import type { ParsedMessage, ParsedRecord } from "../apel/parse.ts";
-import { quote } from "../apel/problem.ts";
+import { MOST_PROBLEMS, ProblemList, quote } from "../apel/problem.ts";
 import type { Problem } from "../apel/problem.ts";
 import type { ApelRecord } from "../apel/records.ts";
 import { isNull } from "../apel/text.ts";
 import { unitOf } from "../apel/unit.ts";
 import { GridmeterError } from "../errors.ts";
+import { append } from "../lists.ts";
 import type { Unit } from "./tenant.ts";
 
 /** A hand-written record that breaks no rule. */
@@ -25,6 +27,12 @@ export type ManualRecord = {
   /** its lines as they go to APEL, the closing `%%` included */
   readonly text: string;
 };
+
+/** No file that a person wrote is larger, bytes: a year of a large site's records is a hundredth of this. */
+export const LARGEST_FILE = 5_000_000;
+
+/** So many records fit into such a file, if each is one of a job. */
+const MOST_RECORDS = 50_000;
 
 /** A record that must not go, or the whole file if `line` is outside every record. */
 export type RefusedRecord = { readonly line: number; readonly problems: readonly Problem[] };
@@ -43,7 +51,10 @@ export type ManualFile = {
   readonly records: readonly ManualRecord[];
   /** records that stand in the file before, word for word */
   readonly repeated: readonly ManualRecord[];
+  /** the first of those that must not go */
   readonly refused: readonly RefusedRecord[];
+  /** how many there are beyond those */
+  readonly moreRefused: number;
   readonly warnings: readonly ManualWarning[];
 };
 
@@ -56,65 +67,75 @@ const byLine = (problems: readonly Problem[]): readonly Problem[] => problems.to
  * @param now epoch seconds; Infinity leaves out the rules about the future
  */
 export function readManualFile(text: string, now: number): ManualFile {
-  const message = parseMessage(text);
+  const tooLarge = sizeProblem(text);
+  const message = parseMessage(tooLarge === undefined ? text : "", MOST_RECORDS);
   const header = message.header ?? "";
   const file = { header, hash: sha256(text.replaceAll("\r\n", "\n")) };
-  const owners = ownersOfLines(text, message.records);
-  const stray = [
-    ...message.problems.filter(({ line }) => owners[line - 1] === undefined),
-    ...laterHeaders(text, message),
-  ];
-  const [first] = byLine(stray);
+  const whole = tooLarge === undefined ? wholeFileProblems(text, message) : [tooLarge];
+  const [first] = whole;
   if (first !== undefined) {
-    const refused = [{ line: first.line, problems: byLine(stray) }];
-    return { ...file, records: [], repeated: [], refused, warnings: [] };
+    const refused = [{ line: first.line, problems: whole }];
+    return { ...file, records: [], repeated: [], refused, moreRefused: 0, warnings: [] };
   }
   const seen = new Map<string, ManualRecord>();
   const repeated: ManualRecord[] = [];
   const refused: RefusedRecord[] = [];
+  let moreRefused = 0;
+  const refuse = (record: RefusedRecord): void => {
+    if (refused.length < MOST_PROBLEMS) refused.push(record);
+    else moreRefused += 1;
+  };
   const warnings: ManualWarning[] = [];
   for (const parsed of message.records) {
-    const framing = message.problems.filter(({ line }) => owners[line - 1] === parsed);
-    const judged = judge(parsed, header, [...framing, ...recordProblems(parsed, now)]);
+    const judged = judge(parsed, header, [...parsed.problems, ...recordProblems(parsed, now)]);
     if ("problems" in judged) {
-      refused.push(judged);
+      refuse(judged);
       continue;
     }
     const before = seen.get(judged.key);
     if (before === undefined) {
       seen.set(judged.key, judged);
-      warnings.push(...warningsOf(parsed));
+      append(warnings, warningsOf(parsed));
     } else if (before.content === judged.content) {
       repeated.push(judged);
     } else {
       const reason = `the record has the same APEL key as that of line ${before.line} and would replace it: ${quote(judged.key)}`;
-      refused.push({ line: judged.line, problems: [{ line: judged.line, rule: "record-duplicated", reason }] });
+      refuse({ line: judged.line, problems: [{ line: judged.line, rule: "record-duplicated", reason }] });
     }
   }
-  return { ...file, records: [...seen.values()], repeated, refused, warnings };
+  return { ...file, records: [...seen.values()], repeated, refused, moreRefused, warnings };
 }
 
-/** To which record each line of the text belongs, its `%%` included. */
-function ownersOfLines(text: string, records: readonly ParsedRecord[]): readonly (ParsedRecord | undefined)[] {
-  const starts = new Map(records.map((record) => [record.line, record]));
-  let open: ParsedRecord | undefined;
-  return text.split("\n").map((content, index) => {
-    const owner = starts.get(index + 1) ?? open;
-    open = content.trim() === "%%" ? undefined : owner;
-    return owner;
-  });
+function sizeProblem(text: string): Problem | undefined {
+  const bytes = Buffer.byteLength(text);
+  if (bytes <= LARGEST_FILE) return undefined;
+  const reason = `the file has ${bytes} bytes, more than ${LARGEST_FILE}; split it at a record's end`;
+  return { line: 1, rule: "too-large", reason };
+}
+
+/** What keeps the records from being told apart, or from being looked at. */
+function wholeFileProblems(text: string, message: ParsedMessage): readonly Problem[] {
+  const problems = new ProblemList();
+  if (message.recordCount > MOST_RECORDS) {
+    const reason = `the file has ${message.recordCount} records, more than ${MOST_RECORDS}; split it at a record's end`;
+    problems.add({ line: 1, rule: "too-many-records", reason });
+  }
+  problems.addAll(message.strays);
+  problems.addAll(laterHeaders(text, message));
+  return problems.list();
 }
 
 /** Two messages in one file: the second one's records would be read under the first one's header. */
-function laterHeaders(text: string, message: ParsedMessage): readonly Problem[] {
-  const headers = text
-    .split("\n")
-    .flatMap((line, index) => (/^\s*APEL-[a-z-]*message\s*:/i.test(line) ? [index + 1] : []));
-  return headers.slice(message.kind === undefined ? headers.length : 1).map((line) => ({
-    line,
-    rule: "key-unknown",
-    reason: "a second header; a file is one message, split it at this line",
-  }));
+function* laterHeaders(text: string, message: ParsedMessage): Generator<Problem> {
+  if (message.kind === undefined) return;
+  let headers = 0;
+  for (const [index, line] of text.split("\n").entries()) {
+    if (!/^\s*APEL-[a-z-]*message\s*:/i.test(line.slice(0, LONGEST_LINE))) continue;
+    headers += 1;
+    if (headers === 1) continue;
+    const reason = "a second header; a file is one message, split it at this line";
+    yield { line: index + 1, rule: "key-unknown", reason };
+  }
 }
 
 function judge(parsed: ParsedRecord, header: string, problems: readonly Problem[]): ManualRecord | RefusedRecord {

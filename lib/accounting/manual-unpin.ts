@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { apelKey } from "../apel/keys.ts";
+import { append } from "../lists.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { MANUAL_TRIES } from "./manual.ts";
 import type { ManualInput, ManualOptions } from "./manual.ts";
@@ -41,7 +42,7 @@ export async function unpin(store: ObjectStore, target: UnpinTarget, options: Ma
       found.push(await unpinUnit(store, unit, own, options));
     }
     const lifted = found.filter((unit) => unit.lifted.length > 0);
-    units.push(...lifted);
+    append(units, lifted);
     if (lifted.length === 0) nothing.push(name);
   }
   return { units, nothing };

@@ -35,7 +35,10 @@ export type ManualFileReport = {
   readonly sent: readonly ManualEntry[];
   /** sent before, from whatever file, and not replaced since; or it stands in this file twice */
   readonly alreadySent: readonly ManualEntry[];
+  /** the first of those that must not go */
   readonly refused: readonly RefusedRecord[];
+  /** how many there are beyond those */
+  readonly moreRefused: number;
   readonly warnings: readonly ManualWarning[];
   /** the messages that were stored */
   readonly outgoing: readonly { readonly unit: Unit; readonly generation: number; readonly keys: readonly string[] }[];
@@ -43,7 +46,7 @@ export type ManualFileReport = {
 
 export type ManualReport = { readonly files: readonly ManualFileReport[] };
 
-type SentUnit = Omit<ManualFileReport, "name" | "refused">;
+type SentUnit = Omit<ManualFileReport, "name" | "refused" | "moreRefused">;
 
 const entry = ({ line, unit, key }: ManualRecord): ManualEntry => ({ line, unit, key });
 const inOrder = (entries: readonly ManualEntry[]): readonly ManualEntry[] =>
@@ -81,6 +84,7 @@ async function submitFile(
     sent: inOrder(results.flatMap(({ sent }) => sent)),
     alreadySent: inOrder([...results.flatMap(({ alreadySent }) => alreadySent), ...file.repeated.map(entry)]),
     refused: file.refused,
+    moreRefused: file.moreRefused,
     warnings: [...file.warnings, ...results.flatMap(({ warnings }) => warnings)].sort((a, b) => a.line - b.line),
     outgoing: results.flatMap(({ outgoing }) => outgoing),
   };
@@ -130,7 +134,11 @@ function besidePublished(state: UnitState, records: readonly ManualRecord[]): re
 export function refusalError({ files }: ManualReport): GridmeterError | undefined {
   const refused = files.filter((file) => file.refused.length > 0);
   if (refused.length === 0) return undefined;
-  const text = refused.map((file) => `${file.name}: ${problemText(file.refused.flatMap(({ problems }) => problems))}`);
+  const text = refused.map(
+    (file) =>
+      `${file.name}: ${problemText(file.refused.flatMap(({ problems }) => problems))}` +
+      (file.moreRefused > 0 ? `; and ${file.moreRefused} more records` : ""),
+  );
   const sent = files.reduce((sum, file) => sum + file.sent.length, 0);
   return new GridmeterError(
     "message_invalid",

@@ -13,6 +13,7 @@ import { isIndividual, monthlyRecords } from "./records.ts";
 import { singlesFault } from "./singles.ts";
 import { readStates, sourceOf } from "./state.ts";
 import type { Figure, UnitState } from "./state.ts";
+import { voOf } from "./tenant.ts";
 import type { Tenant, Unit } from "./tenant.ts";
 import { cpuFault } from "./cpu-share.ts";
 
@@ -52,7 +53,7 @@ export function figuresOf(month: CountedMonth): Figure[] {
   const byVo = new Map<string, Figure>();
   const { tenant } = month;
   for (const group of month.days.flatMap((day) => day.groups)) {
-    const vo = group.vo ?? tenant.vo;
+    const vo = voOf(group.vo, tenant);
     const held = byVo.get(vo) ?? { tenant: tenant.name, source: sourceOf(tenant), vo, jobs: 0, milliCoreSeconds: 0 };
     byVo.set(vo, {
       ...held,

@@ -1,12 +1,16 @@
 import { readMessage } from "../apel/from-fields.ts";
 import { apelKey } from "../apel/keys.ts";
-import { GridmeterError } from "../errors.ts";
-import { listGenerations, putGeneration } from "../outbox/outgoing.ts";
+import type { ApelRecord } from "../apel/records.ts";
+import { GridmeterError, errorText } from "../errors.ts";
+import { greatest } from "../lists.ts";
+import { contentFault, listGenerations, putGeneration } from "../outbox/outgoing.ts";
+import type { OutgoingKey } from "../outbox/outgoing.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import type { Decision } from "./decide.ts";
 import type { MonthlyRecord } from "./records.ts";
 import { readState, writeState } from "./state.ts";
 import type { HeldState, UnitState } from "./state.ts";
+import { setAsideDamaged } from "./ledger.ts";
 import type { Damage } from "./ledger.ts";
 import type { Unit } from "./tenant.ts";
 
@@ -24,22 +28,54 @@ export async function openState(
 ): Promise<{ state: UnitState; version: string | undefined }> {
   const held = await readState(store, unit, damaged);
   if (held?.state !== undefined) return { state: held.state, version: held.version };
-  return { state: await recover(outbox, unit, now), version: held?.version };
+  return { state: await recover(outbox, unit, now, damaged), version: held?.version };
 }
 
-async function recover(outbox: ObjectStore, unit: Unit, now: number): Promise<UnitState> {
+async function recover(
+  outbox: ObjectStore,
+  unit: Unit,
+  now: number,
+  damaged: (damage: Damage) => void,
+): Promise<UnitState> {
   const generations = await listGenerations(outbox, unit);
-  const generation = Math.max(0, ...generations.keys());
+  const generation = Math.max(0, greatest(generations.keys()));
   const known = new Map<string, MonthlyRecord>();
   // All that is kept and not the newest only: a hand-written generation does not hold the whole unit.
   for (const key of [...generations.values()].flat()) {
-    const object = await outbox.get(key);
-    const records = object === undefined ? [] : readMessage(object.body, now);
-    for (const record of records) {
-      if (record.kind === "summary" || record.kind === "normalised") known.set(apelKey(record), record);
-    }
+    for (const record of await monthlyOf(outbox, key, now, damaged)) known.set(apelKey(record), record);
   }
   return { ...blank(unit), generation, known: [...known.values()] };
+}
+
+/** The monthly records of a message; none of one that is not what its key says, which nothing sends either. */
+async function monthlyOf(
+  outbox: ObjectStore,
+  key: OutgoingKey,
+  now: number,
+  damaged: (damage: Damage) => void,
+): Promise<readonly MonthlyRecord[]> {
+  const object = key.kind === "individual" ? undefined : await outbox.get(key.key);
+  if (object === undefined) return [];
+  const read = recordsUnder(key, object.body, now);
+  if ("fault" in read) {
+    damaged(await setAsideDamaged(outbox, key.key, object.body, read.fault));
+    return [];
+  }
+  return read.records.filter((record) => record.kind === "summary" || record.kind === "normalised");
+}
+
+function recordsUnder(
+  key: OutgoingKey,
+  body: string,
+  now: number,
+): { readonly fault: string } | { readonly records: readonly ApelRecord[] } {
+  const fault = contentFault(key, body, now);
+  if (fault !== undefined) return { fault };
+  try {
+    return { records: readMessage(body, now) };
+  } catch (thrown) {
+    return { fault: errorText(thrown) };
+  }
 }
 
 /** Where a unit's state lives, and where its messages go. */

@@ -1,6 +1,7 @@
 import { apelKey } from "../apel/keys.ts";
 import type { NormalisedRecord, SummaryRecord } from "../apel/records.ts";
 import { GridmeterError } from "../errors.ts";
+import { voOf } from "./tenant.ts";
 import type { Tenant, Unit } from "./tenant.ts";
 import { yearAndMonth } from "./time.ts";
 import type { UsageGroup } from "./usage.ts";
@@ -49,7 +50,7 @@ function addUp(contributions: readonly Contribution[]): readonly Sum[] {
   const sums = new Map<string, Sum>();
   for (const { tenant, groups } of contributions) {
     for (const group of groups) {
-      const vo = group.vo ?? tenant.vo;
+      const vo = voOf(group.vo, tenant);
       const processors = processorsOf(tenant, group.milliCores);
       const key = keyOf(tenant, vo, processors);
       const sum = sums.get(key) ?? {
@@ -140,7 +141,23 @@ function normalised(unit: Unit, sums: readonly Sum[]): readonly NormalisedRecord
   }));
 }
 
-/** Two sums that differ in nothing but the value of their benchmark. */
+/** Rows of APEL's Summaries: sums added up per key, rounded once. APEL would keep only the last of two rows of one key. */
+function summaries(unit: Unit, sums: readonly Sum[]): readonly SummaryRecord[] {
+  const row = (sum: Sum): SummaryRecord => ({
+    ...common(unit, sum),
+    kind: "summary",
+    serviceLevel: serviceLevelOf(sum.tenant),
+  });
+  const rows = new Map<string, Sum>();
+  for (const sum of sums) {
+    const key = apelKey(row(sum));
+    const held = rows.get(key);
+    rows.set(key, held === undefined ? sum : addSums(held, sum));
+  }
+  return [...rows.values()].map(row);
+}
+
+/** Two sums of one APEL key. */
 function addSums(a: Sum, b: Sum): Sum {
   return {
     ...a,
@@ -162,14 +179,7 @@ export function monthlyRecords(unit: Unit, contributions: readonly Contribution[
   const sums = addUp(contributions.filter(({ tenant }) => !isIndividual(tenant)));
   const asNormalised = sums.filter((sum) => sum.tenant.format === "normalised-0.4");
   const asSummary = sums.filter((sum) => sum.tenant.format !== "normalised-0.4");
-  return [
-    ...asSummary.map((sum): SummaryRecord => ({
-      ...common(unit, sum),
-      kind: "summary",
-      serviceLevel: serviceLevelOf(sum.tenant),
-    })),
-    ...normalised(unit, asNormalised),
-  ];
+  return [...summaries(unit, asSummary), ...normalised(unit, asNormalised)];
 }
 
 /** Whether a tenant publishes single jobs. */

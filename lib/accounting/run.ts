@@ -1,5 +1,6 @@
 import pLimit from "p-limit";
 import { GridmeterError } from "../errors.ts";
+import { greatest, least } from "../lists.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { NOT_SEEN, countTenant } from "./count.ts";
 import type { CountOptions, TenantCount } from "./count.ts";
@@ -135,8 +136,8 @@ export async function refuseOverlap(
   now: number,
 ): Promise<void> {
   const months = periods(request, now);
-  const from = Math.min(...months.map((month) => month.from));
-  const to = Math.min(now, Math.max(...months.map((month) => month.to)));
+  const from = least(months.map((month) => month.from));
+  const to = Math.min(now, greatest(months.map((month) => month.to)));
   await checkOverlap(tenants, monitoring, { from, to });
 }
 

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { LAST_GENERATION } from "../outbox/outgoing.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { safeSegment } from "../store/object-store.ts";
 import { readJson } from "./ledger.ts";
@@ -69,7 +70,7 @@ export type Pin = z.infer<typeof pin>;
 const unitState = z.object({
   unit: z.object({ site: z.string(), submitHost: z.string(), month: z.string() }),
   /** the highest generation ever reserved */
-  generation: count,
+  generation: count.max(LAST_GENERATION),
   published: publication.optional(),
   /** reserved, perhaps written: a run that was killed leaves it, and the next one publishes anew */
   pending: publication.optional(),

@@ -1,5 +1,6 @@
 import { errorSummary } from "../errors.ts";
 import type { ErrorSummary } from "../errors.ts";
+import { greatest, least } from "../lists.ts";
 import type { CountedMonth } from "./counted-month.ts";
 import { withoutCpu } from "./cpu-share.ts";
 import type { UnitOutcome } from "./month.ts";
@@ -64,8 +65,8 @@ function tenantMonth(month: CountedMonth): TenantMonthSummary {
     jobs: sum((group) => group.jobs),
     coreHours: sum((group) => group.milliCoreSeconds) / 3_600_000,
     wallHours: sum((group) => group.wallSeconds) / 3600,
-    firstEnd: groups.length === 0 ? null : Math.min(...groups.map((group) => group.firstEnd)),
-    lastEnd: groups.length === 0 ? null : Math.max(...groups.map((group) => group.lastEnd)),
+    firstEnd: groups.length === 0 ? null : least(groups.map((group) => group.firstEnd)),
+    lastEnd: groups.length === 0 ? null : greatest(groups.map((group) => group.lastEnd)),
     leftOut,
     jobsWithoutCpu: withoutCpu([month]).jobs,
     days: {

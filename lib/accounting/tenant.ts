@@ -1,4 +1,5 @@
 import type { MessageFormat, ServiceLevel } from "../apel/records.ts";
+import { isNull } from "../apel/text.ts";
 
 /** `core-seconds` as KAPEL (durations already multiplied by cores), or `wallclock` (APEL multiplies by Processors). */
 export type AccountingModel = "core-seconds" | "wallclock";
@@ -40,6 +41,20 @@ export type Tenant = {
   /** ACCOUNTING_SINCE, a UTC day yyyy-mm-dd: earlier days are not asked for */
   readonly since?: string;
 };
+
+/**
+ * The VO that a pod's label names, or null where it names none: APEL reads `none`, `null` (in any case of letters), the empty
+ * text and blanks as nothing, and drops spaces around a name.
+ */
+export function voOfLabel(label: string | null | undefined): string | null {
+  const name = label?.trim() ?? "";
+  return isNull(name) ? null : name;
+}
+
+/** The VO of jobs with that label: VO_NAME where it names none. */
+export function voOf(label: string | null | undefined, { vo }: Pick<Tenant, "vo">): string {
+  return voOfLabel(label) ?? vo;
+}
 
 /** The unit of publishing (accounting-rules: APEL's keys and the sync record span tenants). */
 export type Unit = {

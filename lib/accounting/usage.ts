@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { FinishedPod } from "./pods.ts";
+import { voOfLabel } from "./tenant.ts";
 import { DAY, startOf } from "./time.ts";
 
 /**
@@ -83,7 +84,7 @@ export function toJob(pod: FinishedPod, defaultMilliCores: number | undefined, d
   return {
     uid: pod.uid,
     pod: pod.pod,
-    vo: pod.vo ?? null,
+    vo: voOfLabel(pod.vo),
     start: pod.start,
     end: pod.end,
     milliCores,

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { shapeText } from "../shape-text.ts";
 import { isOpen } from "./decide.ts";
 import { periods } from "./periods.ts";
 import type { Request } from "./periods.ts";
@@ -40,7 +41,7 @@ export function parseWorkItem(
   }
   const parsed = workItem.safeParse(json);
   if (parsed.success) return { ok: true, item: parsed.data };
-  return { ok: false, problem: `it is no work item: ${z.prettifyError(parsed.error).replaceAll(/\s+/g, " ")}` };
+  return { ok: false, problem: `it is no work item: ${shapeText(parsed.error)}` };
 }
 
 /** The units that the tenants publish in the months of a request, each once, months ascending. @throws period_invalid */

@@ -1,4 +1,5 @@
 import { errorText, GridmeterError } from "../errors.ts";
+import { append } from "../lists.ts";
 import { keepConnections } from "../pushgateway/connections.ts";
 import type { Connections } from "../pushgateway/connections.ts";
 import type { GatewayOptions } from "../pushgateway/exchange.ts";
@@ -68,7 +69,10 @@ export class OwnGroups {
     const outcome = await this.#exchange(async (options) => {
       const isOwn = (grouping: Grouping) => this.#ownProbe(grouping).length > 0;
       const groups = await listGroups(this.#target.url, options, isOwn);
-      probes.push(...groups.flatMap(({ grouping }) => this.#ownProbe(grouping)));
+      append(
+        probes,
+        groups.flatMap(({ grouping }) => this.#ownProbe(grouping)),
+      );
     }, this.#deadline);
     return { outcome, probes };
   }

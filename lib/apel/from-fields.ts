@@ -1,9 +1,9 @@
 import { GridmeterError } from "../errors.ts";
 import { benchmarkType, storedEntry } from "./benchmark.ts";
-import { checkMessage } from "./check.ts";
+import { readChecked } from "./check.ts";
 import { monthStart } from "./month.ts";
 import { decimal, digits } from "./numbers.ts";
-import { type ParsedRecord, parseMessage } from "./parse.ts";
+import type { ParsedRecord } from "./parse.ts";
 import { problemText, quote } from "./problem.ts";
 import type { ApelRecord, IndividualRecord, NormalisedRecord, ServiceLevel, SummaryRecord } from "./records.ts";
 import { isNull } from "./text.ts";
@@ -165,9 +165,9 @@ export function fromFields(record: ParsedRecord): ApelRecord {
  * @throws GridmeterError `message_invalid` if the message does not pass `checkMessage`
  */
 export function readMessage(text: string, now: number): ApelRecord[] {
-  const { problems } = checkMessage(text, now);
+  const { problems, records } = readChecked(text, now);
   if (problems.length > 0) {
     throw new GridmeterError("message_invalid", `the APEL message was refused, correct it: ${problemText(problems)}`);
   }
-  return parseMessage(text).records.map(fromFields);
+  return records.map(fromFields);
 }

@@ -121,7 +121,16 @@ export function replacingKeys(text: string): string[] {
     .map(parsedKey);
 }
 
+/** The broker takes no longer message, so a longer one is none that APEL will ever hold. */
+const LONGEST_SENT = 1_000_000;
+
 function legible(text: string): readonly ParsedRecord[] {
+  if (text.length > LONGEST_SENT) {
+    throw new GridmeterError(
+      "message_invalid",
+      `an APEL message has ${text.length} characters and cannot be sent, it was left as it is: the broker takes ${LONGEST_SENT} bytes`,
+    );
+  }
   const { records, problems } = parseMessage(text);
   if (records.length > 0) return records;
   throw new GridmeterError(

@@ -20,3 +20,10 @@ export function monthOf(time: number): string {
   const { year, month } = DateTime.fromSeconds(time, { zone: "utc" });
   return monthName(year, month);
 }
+
+const MONTH = /^\d{4}-(?:0[1-9]|1[0-2])$/;
+
+/** Whether a text is a month of the calendar as yyyy-mm. */
+export function isMonth(text: string): boolean {
+  return text.length === 7 && MONTH.test(text);
+}

@@ -1,4 +1,7 @@
 import { monthName, monthOf, monthStart } from "./month.ts";
+import { digits } from "./numbers.ts";
+import type { ParsedRecord } from "./parse.ts";
+import { isNull } from "./text.ts";
 import type { ApelRecord, NormalisedRecord, SummaryRecord, SyncRecord } from "./records.ts";
 
 /**
@@ -8,6 +11,17 @@ import type { ApelRecord, NormalisedRecord, SummaryRecord, SyncRecord } from "./
 export function unitOf(record: ApelRecord): { site: string; submitHost: string; month: string } {
   const month = record.kind === "individual" ? monthOf(record.endTime) : monthName(record.year, record.month);
   return { site: record.site, submitHost: record.submitHost, month };
+}
+
+/** The same of a parsed record that passed the check, without reading it as a whole: a null text is the word None at APEL. */
+export function parsedUnit({ layout, fields }: ParsedRecord): ReturnType<typeof unitOf> {
+  const text = (name: string): string => {
+    const value = fields.get(name)?.value;
+    return value === undefined || isNull(value) ? "None" : value;
+  };
+  const number = (name: string): number => Number(digits(fields.get(name)?.value ?? "") ?? 0);
+  const month = layout.kind === "individual" ? monthOf(number("EndTime")) : monthName(number("Year"), number("Month"));
+  return { site: text("Site"), submitHost: text("SubmitHost"), month };
 }
 
 /**

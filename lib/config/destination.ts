@@ -1,3 +1,4 @@
+import { withoutEnd } from "../without-end.ts";
 import { bad, good, type Parsed } from "./parsed.ts";
 
 /** A bucket and the prefix in it, which has no slash at its ends and may be empty. */
@@ -49,7 +50,7 @@ function path(kind: "dirq" | "directory", text: string): Parsed<Destination> {
 export function parseBucketPlace(text: string): Parsed<BucketPlace> {
   const [, bucket, rest = ""] = /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/(.*))?$/s.exec(text) ?? [];
   if (bucket === undefined) return bad("has no valid bucket name. Write s3://BUCKET/PREFIX");
-  const prefix = rest.replace(/\/+$/, "");
+  const prefix = withoutEnd(rest, "/");
   if (prefix !== "" && !prefix.split("/").every((segment) => /^[A-Za-z0-9!_.*'()=-]+$/.test(segment)))
     return bad("has a prefix that is not words of A-Z a-z 0-9 ! - _ . * ' ( ) = with single slashes between them");
   return good({ kind: "s3", bucket, prefix });

@@ -39,7 +39,7 @@ export function readEnvFile(text: string, env: Environment): EnvFile {
   const { bindings, unread } = takeApart(text.replace(/^\uFEFF/, ""));
   for (const [variable, raw] of bindings) {
     const missing: string[] = [];
-    const value = raw.replaceAll(/\$\{([^}:]*)(?::-([^}]*))?\}/g, (_, name: string, fallback: string | undefined) => {
+    const value = expanded(raw, (name, fallback) => {
       used.add(name);
       const found = env[name] ?? values.get(name) ?? fallback;
       if (found === undefined) missing.push(name);
@@ -56,6 +56,34 @@ export function readEnvFile(text: string, env: Environment): EnvFile {
   };
 }
 
+/** A text with each `${NAME}` and `${NAME:-default}` in it replaced. */
+function expanded(text: string, valueOf: (name: string, fallback: string | undefined) => string): string {
+  const parts: string[] = [];
+  let done = 0;
+  let [colon, brace] = [-1, -1];
+  for (let at = text.indexOf("${"); at !== -1; at = text.indexOf("${", at)) {
+    const start = at + 2;
+    // Looked for anew only once they are passed, so that each part of the text is read once.
+    if (brace < start) brace = text.indexOf("}", start);
+    if (brace === -1) break;
+    if (colon < start) colon = indexOrEnd(text, ":", start);
+    const hasDefault = colon < brace;
+    at = start;
+    if (hasDefault && text[colon + 1] !== "-") continue;
+    const name = text.slice(start, hasDefault ? colon : brace);
+    const value = valueOf(name, hasDefault ? text.slice(colon + 2, brace) : undefined);
+    parts.push(text.slice(done, start - 2), value);
+    done = brace + 1;
+    at = done;
+  }
+  return parts.join("") + text.slice(done);
+}
+
+function indexOrEnd(text: string, sign: string, from: number): number {
+  const found = text.indexOf(sign, from);
+  return found === -1 ? text.length : found;
+}
+
 /** The lines' names and values in their order, not expanded. */
 function takeApart(text: string): {
   readonly bindings: readonly (readonly [string, string])[];
@@ -64,6 +92,12 @@ function takeApart(text: string): {
   const bindings: (readonly [string, string])[] = [];
   const unread: number[] = [];
   let at = 0;
+  let [line, counted] = [1, 0];
+  const lineAt = (place: number): number => {
+    line += text.slice(counted, place).match(/\r\n|\n|\r/g)?.length ?? 0;
+    counted = place;
+    return line;
+  };
   const take = (pattern: RegExp): RegExpExecArray | undefined => {
     pattern.lastIndex = at;
     const match = pattern.exec(text);
@@ -79,7 +113,7 @@ function takeApart(text: string): {
     if (name !== undefined && value !== undefined && take(END) !== undefined) {
       bindings.push([name[1] ?? name[2] ?? "", valueOf(value)]);
     } else {
-      unread.push(text.slice(0, start).split(/\r\n|\n|\r/).length);
+      unread.push(lineAt(start));
       take(REST);
     }
   }
@@ -91,5 +125,12 @@ function valueOf([, blanks = "", single, double, bare = ""]: RegExpExecArray): s
   if (double !== undefined)
     return double.replaceAll(/\\([\\'"abfnrtv])/g, (_, letter: string) => ESCAPES.get(letter) ?? letter);
   if (blanks !== "" && bare.startsWith("#")) return "";
-  return bare.replace(/\s+#.*/, "").trimEnd();
+  return withoutComment(bare).trimEnd();
+}
+
+/** A comment begins with a `#` after a blank. */
+function withoutComment(text: string): string {
+  for (let at = text.indexOf("#", 1); at !== -1; at = text.indexOf("#", at + 1))
+    if (/\s/.test(text.charAt(at - 1))) return text.slice(0, at);
+  return text;
 }

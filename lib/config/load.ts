@@ -1,8 +1,9 @@
-import { accessSync, constants, readFileSync, statSync } from "node:fs";
+import { accessSync, constants, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { GridmeterError, errorText } from "../errors.ts";
 import { certificateProblems } from "../prometheus/certificates.ts";
 import type { Connection } from "../prometheus/connection.ts";
+import { readTextFile } from "../text-file.ts";
 import { readEnvFile } from "./env-file.ts";
 import { judgeNames, type Names } from "./names.ts";
 import { parseSettings, type Settings } from "./parse-settings.ts";
@@ -37,6 +38,9 @@ export type LoadedPlaces = {
 };
 
 const placeSettings = runSettings.pick({ OUTPUT_PATH: true, LEDGER_PATH: true });
+
+/** No env file or tenants file that people write is larger, bytes. */
+export const LARGEST_TEXT = 1_000_000;
 
 const FILES = [
   "TENANTS_FILE",
@@ -162,7 +166,7 @@ function rooted(connection: Connection, base: string): Connection {
 
 function contents(path: string, setting: string): string {
   try {
-    return readFileSync(path, "utf8");
+    return readTextFile(path, LARGEST_TEXT);
   } catch (error) {
     throw configurationError([fileProblem(setting, path, error)]);
   }

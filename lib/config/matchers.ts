@@ -1,7 +1,7 @@
 import { bad, good, type Parsed } from "./parsed.ts";
 
 const MATCHER =
-  /^\s*(?<label>[a-zA-Z_]\w*)\s*(?<operator>=~|!~|!=|=)\s*(?:"(?<double>(?:[^"\\]|\\.)*)"|'(?<single>(?:[^'\\]|\\.)*)'|(?<plain>[^\s,"'{}]+))\s*(?:,|$)/;
+  /\s*(?<label>[a-zA-Z_]\w*)\s*(?<operator>=~|!~|!=|=)\s*(?:"(?<double>(?:[^"\\]|\\.)*)"|'(?<single>(?:[^'\\]|\\.)*)'|(?<plain>[^\s,"'{}]+))\s*(?:,|$)/y;
 const ESCAPES: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t", "\\": "\\", '"': '"', "'": "'" };
 
 // These decide which pods and series are meant; a matcher on them would contradict the queries' own.
@@ -12,13 +12,14 @@ const RESERVED = ["namespace", "__name__", "pod", "uid", "container"];
  * They are sorted and written in one way, so that neither order nor quoting changes a fingerprint.
  */
 export function parseMatchers(text: string): Parsed<readonly string[]> {
-  let rest = text.trim().replace(/^\{(.*)\}$/s, "$1");
+  const whole = text.trim().replace(/^\{(.*)\}$/s, "$1");
   const matchers = new Set<string>();
-  while (rest.trim() !== "") {
-    const groups = MATCHER.exec(rest)?.groups;
+  for (let at = 0; whole.slice(at).trim() !== ""; at = MATCHER.lastIndex) {
+    MATCHER.lastIndex = at;
+    const groups = MATCHER.exec(whole)?.groups;
     if (groups === undefined) {
       return bad(
-        `cannot be read from ${JSON.stringify(rest.slice(0, 40))} on. Write label="value" (or !=, =~, !~), comma-separated`,
+        `cannot be read from ${JSON.stringify(whole.slice(at, at + 40))} on. Write label="value" (or !=, =~, !~), comma-separated`,
       );
     }
     const { label = "", operator = "", double, single, plain = "" } = groups;
@@ -28,7 +29,6 @@ export function parseMatchers(text: string): Parsed<readonly string[]> {
     if (value === undefined)
       return bad(`has an unknown escape in the value of ${label}. Known: \\\\ \\" \\' \\n \\r \\t`);
     matchers.add(`${label}${operator}${JSON.stringify(value)}`);
-    rest = rest.replace(MATCHER, "");
   }
   return good([...matchers].sort());
 }

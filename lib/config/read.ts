@@ -14,6 +14,9 @@ function textOf(raw: Raw, name: string): string | undefined {
   return text === undefined || text === "" ? ABOUT.get(name)?.default : text;
 }
 
+/** No value is longer, characters; a longer one is refused before any pattern is tried on it. */
+export const LONGEST_VALUE = 16_384;
+
 /** Reads all settings of a schema; one that is wrong does not keep the others from being read. */
 export function readSettings<Full, Part>(
   schema: z.ZodType<Full> & { readonly shape: object },
@@ -22,9 +25,21 @@ export function readSettings<Full, Part>(
 ): Read<Full, Part> {
   const names = Object.keys(schema.shape);
   const texts = new Map(names.flatMap((name) => pair(name, textOf(raw, name))));
+  const tooLong = [...texts].filter(([, text]) => text.length > LONGEST_VALUE).map(([name]) => name);
+  for (const name of tooLong) texts.delete(name);
   const full = schema.safeParse(Object.fromEntries(texts));
-  if (full.success) return { full: full.data, part: partial.parse(Object.fromEntries(texts)), problems: [] };
-  const problems = full.error.issues.map((issue): Problem => {
+  if (full.success && tooLong.length === 0)
+    return { full: full.data, part: partial.parse(Object.fromEntries(texts)), problems: [] };
+  const longProblems = tooLong.map((setting): Problem => {
+    const text = raw[setting] ?? "";
+    return {
+      setting,
+      quoted: quoted(setting, text),
+      text: withHint(`has ${text.length} characters, more than ${LONGEST_VALUE}`, setting),
+    };
+  });
+  const issues = full.error?.issues.filter(({ path: [name] }) => !tooLong.includes(String(name))) ?? [];
+  const problems = issues.map((issue): Problem => {
     const setting = String(issue.path[0]);
     const text = texts.get(setting);
     texts.delete(setting);
@@ -32,7 +47,7 @@ export function readSettings<Full, Part>(
       ? { setting, text: `is not set. ${hint(setting)}` }
       : { setting, quoted: quoted(setting, text), text: withHint(issue.message, setting) };
   });
-  return { part: partial.parse(Object.fromEntries(texts)), problems };
+  return { part: partial.parse(Object.fromEntries(texts)), problems: [...longProblems, ...problems] };
 }
 
 function pair(name: string, text: string | undefined): [string, string][] {

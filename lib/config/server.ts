@@ -1,3 +1,4 @@
+import { withoutEnd } from "../without-end.ts";
 import { bad, good, type Parsed } from "./parsed.ts";
 
 /** Prometheus's address without a trailing slash, and the `Authorization` header for credentials that stood in it. */
@@ -17,7 +18,7 @@ export function parseServer(text: string): Parsed<Server> {
   if (/\/api\/v1(\/|$)/.test(url.pathname)) {
     return bad("ends in the path of the API, which is added here. Write what comes before /api/v1");
   }
-  const address = url.origin + url.pathname.replace(/\/+$/, "");
+  const address = url.origin + withoutEnd(url.pathname, "/");
   if (url.username === "" && url.password === "") return good({ url: address });
   const user = percentDecoded(url.username);
   const password = percentDecoded(url.password);

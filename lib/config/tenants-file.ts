@@ -61,8 +61,9 @@ function listedTenant(entry: Record<string, unknown>, position: number, problems
 }
 
 function nameProblems(tenants: readonly ListedTenant[]): Problem[] {
+  const first = new Map(tenants.map(({ name }, index): [string, number] => [name, index]).toReversed());
   return tenants.flatMap(({ name }, index): Problem[] => {
-    if (tenants.findIndex((other) => other.name === name) < index) {
+    if ((first.get(name) ?? index) < index) {
       return [
         {
           setting: "name",

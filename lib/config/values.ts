@@ -34,7 +34,7 @@ export function wholeNumber(least: number, most: number): (text: string) => Pars
 export function decimal(least: number, most: number): (text: string) => Parsed<number> {
   return (text) => {
     const value = Number(text);
-    return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) && value >= least && value <= most
+    return /^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i.test(text) && value >= least && value <= most
       ? good(value)
       : bad(`is not a number from ${least} to ${most}`);
   };

@@ -4,8 +4,10 @@ import type { SQSClient } from "@aws-sdk/client-sqs";
 import { z } from "zod";
 import type { Unit } from "../accounting/tenant.ts";
 import { GridmeterError } from "../errors.ts";
+import { shapeText } from "../shape-text.ts";
 import type { S3Store } from "../store/s3-store.ts";
-import { parseOutgoingKey } from "./outgoing.ts";
+import { isMonth } from "../apel/month.ts";
+import { LAST_GENERATION, parseOutgoingKey } from "./outgoing.ts";
 import { sqsError } from "./sqs-error.ts";
 
 /** What the queue tells of an outgoing object: where it is, what it must be, and whose it is. S3 holds the truth. */
@@ -18,8 +20,8 @@ const doorbell = z.object({
   sha256: z.string().regex(/^[0-9a-f]{64}$/),
   site: z.string(),
   submitHost: z.string(),
-  month: z.string().regex(/^\d{4}-\d{2}$/),
-  generation: z.int().min(1),
+  month: z.string().refine(isMonth),
+  generation: z.int().min(1).max(LAST_GENERATION),
 });
 export type Doorbell = z.infer<typeof doorbell>;
 
@@ -43,7 +45,7 @@ export function parseDoorbell(
   }
   const parsed = doorbell.safeParse(json);
   if (parsed.success) return { ok: true, doorbell: parsed.data };
-  return { ok: false, problem: `it has another shape: ${z.prettifyError(parsed.error).replaceAll("\n", " ")}` };
+  return { ok: false, problem: `it has another shape: ${shapeText(parsed.error)}` };
 }
 
 /**

@@ -1,8 +1,12 @@
 import { createHash } from "node:crypto";
 import type { Unit } from "../accounting/tenant.ts";
-import { checkMessage } from "../apel/check.ts";
+import { readChecked } from "../apel/check.ts";
+import { LAYOUTS } from "../apel/layout.ts";
+import { isMonth } from "../apel/month.ts";
 import { problemText } from "../apel/problem.ts";
-import { GridmeterError } from "../errors.ts";
+import type { RecordKind } from "../apel/records.ts";
+import { parsedUnit } from "../apel/unit.ts";
+import { GridmeterError, errorText } from "../errors.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { readSegment, safeSegment } from "../store/object-store.ts";
 
@@ -17,13 +21,20 @@ export type OutgoingKey = {
   readonly key: string;
   readonly unit: Unit;
   readonly generation: number;
-  readonly kind: string;
+  readonly kind: RecordKind;
   /** first 32 hexadecimal digits of the body's sha256 */
   readonly hash: string;
 };
 
+/**
+ * No unit has more generations: one a minute takes nineteen years, and a unit is one month. A higher one in a key is none of
+ * ours, and would shut out all that come after it.
+ */
+export const LAST_GENERATION = 9_999_999;
+
 const LEAF = /^(\d{10})-([a-z]+)-([0-9a-f]{32})$/;
-const MONTH = /^\d{4}-\d{2}$/;
+/** S3 takes no longer keys. */
+const LONGEST_KEY = 1024;
 
 export function bodyHash(body: string): string {
   return createHash("sha256").update(body).digest("hex").slice(0, 32);
@@ -36,16 +47,49 @@ export function unitPrefix(unit: Unit, stage: Stage = "outgoing"): string {
 
 /** Reads a key of `outgoing/` or `spooled/`; undefined if gridmeter did not make it. */
 export function parseOutgoingKey(key: string): OutgoingKey | undefined {
+  if (key.length > LONGEST_KEY) return undefined;
   const [stage, siteSegment, hostSegment, month, leaf, more] = key.split("/");
   if ((stage !== "outgoing" && stage !== "spooled") || more !== undefined) return undefined;
-  if (siteSegment === undefined || hostSegment === undefined || month === undefined || !MONTH.test(month))
+  if (siteSegment === undefined || hostSegment === undefined || month === undefined || !isMonth(month))
     return undefined;
   const site = readSegment(siteSegment);
   const submitHost = readSegment(hostSegment);
-  const [, generation, kind, hash] = LEAF.exec(leaf ?? "") ?? [];
-  if (site === undefined || submitHost === undefined) return undefined;
-  if (generation === undefined || kind === undefined || hash === undefined) return undefined;
-  return { key, unit: { site, submitHost, month }, generation: Number(generation), kind, hash };
+  const [, digits, kindText, hash] = LEAF.exec(leaf ?? "") ?? [];
+  const kind = LAYOUTS.find((layout) => layout.kind === kindText)?.kind;
+  const generation = Number(digits);
+  if (site === undefined || submitHost === undefined || kind === undefined || hash === undefined) return undefined;
+  if (generation < 1 || generation > LAST_GENERATION) return undefined;
+  return { key, unit: { site, submitHost, month }, generation, kind, hash };
+}
+
+/**
+ * Why a message must not go under a key, or undefined: it breaks a rule of APEL, or a record of it is of another site, submit
+ * host, month or kind than the key says. Such a message would replace another unit's figures. Never throws: what makes our
+ * own code throw is no good message either.
+ * @param now epoch seconds, for APEL's rules about the future
+ */
+export function contentFault(
+  { unit, kind }: { readonly unit: Unit; readonly kind: string },
+  body: string,
+  now: number,
+): string | undefined {
+  try {
+    const message = readChecked(body, now);
+    if (message.problems.length > 0) return `it breaks APEL's rules: ${problemText(message.problems)}`;
+    if (message.kind !== kind) return `its records are of the kind ${message.kind}, not ${kind} as its key says`;
+    for (const record of message.records) {
+      const { site, submitHost, month } = parsedUnit(record);
+      if (site === unit.site && submitHost === unit.submitHost && month === unit.month) continue;
+      const [found, said] = [
+        [site, submitHost, month],
+        [unit.site, unit.submitHost, unit.month],
+      ].map((each) => JSON.stringify(each));
+      return `the record of line ${record.line} belongs to ${found}, not to ${said} as its key says`;
+    }
+    return undefined;
+  } catch (thrown) {
+    return `gridmeter cannot read it (${errorText(thrown)})`;
+  }
 }
 
 /**
@@ -65,9 +109,9 @@ export async function putGeneration(
   const hashes: string[] = [];
   for (const { kind, body } of messages) {
     hashes.push(bodyHash(body));
-    const { problems } = checkMessage(body, now);
-    if (problems.length === 0) continue;
-    const text = `The ${kind} message for ${unit.site}, ${unit.submitHost}, ${unit.month} breaks APEL's rules: ${problemText(problems)}. No message of generation ${generation} was stored. Correct the values named here and run again.`;
+    const fault = contentFault({ unit, kind }, body, now);
+    if (fault === undefined) continue;
+    const text = `The ${kind} message for ${unit.site}, ${unit.submitHost}, ${unit.month} must not go: ${fault}. No message of generation ${generation} was stored. Correct the values named here and run again.`;
     throw new GridmeterError("message_invalid", text);
   }
   const keys: string[] = [];
@@ -104,7 +148,9 @@ export async function listOutgoing(
     const prefix = unitPrefix(parsed.unit);
     const held = units.get(prefix) ?? { unit: parsed.unit, byGeneration: new Map<number, OutgoingKey[]>() };
     units.set(prefix, held);
-    held.byGeneration.set(parsed.generation, [...(held.byGeneration.get(parsed.generation) ?? []), parsed]);
+    const keys = held.byGeneration.get(parsed.generation);
+    if (keys === undefined) held.byGeneration.set(parsed.generation, [parsed]);
+    else keys.push(parsed);
   }
   const grouped = [...units.values()].map(({ unit, byGeneration }) => ({
     unit,
@@ -114,13 +160,18 @@ export async function listOutgoing(
 }
 
 /** A unit's outgoing and spooled objects by generation: what was ever written of it, as far as it is kept. */
-export async function listGenerations(store: ObjectStore, unit: Unit): Promise<ReadonlyMap<number, readonly string[]>> {
-  const generations = new Map<number, string[]>();
+export async function listGenerations(
+  store: ObjectStore,
+  unit: Unit,
+): Promise<ReadonlyMap<number, readonly OutgoingKey[]>> {
+  const generations = new Map<number, OutgoingKey[]>();
   const keys = [...(await store.list(unitPrefix(unit))), ...(await store.list(unitPrefix(unit, "spooled")))];
   for (const key of keys) {
     const parsed = parseOutgoingKey(key);
     if (parsed === undefined) continue;
-    generations.set(parsed.generation, [...(generations.get(parsed.generation) ?? []), key]);
+    const held = generations.get(parsed.generation);
+    if (held === undefined) generations.set(parsed.generation, [parsed]);
+    else held.push(parsed);
   }
   return generations;
 }

@@ -1,5 +1,6 @@
 import { maskServer } from "../config/server.ts";
 import { GridmeterError } from "../errors.ts";
+import { withoutEnd } from "../without-end.ts";
 
 /** The base address. Throws `config_invalid` for anything but http and https. */
 export function parseUrl(text: string): URL {
@@ -16,11 +17,11 @@ export function parseUrl(text: string): URL {
 /** The address of a path of the API, under the base's own path. */
 export function address(base: URL, path: string): string {
   const url = new URL(base);
-  url.pathname = base.pathname.replace(/\/+$/, "") + path;
+  url.pathname = withoutEnd(base.pathname, "/") + path;
   return url.href;
 }
 
 /** How messages name the server: without credentials. */
 export function nameOf(base: URL): string {
-  return `Prometheus at ${base.origin}${base.pathname.replace(/\/+$/, "")}`;
+  return `Prometheus at ${base.origin}${withoutEnd(base.pathname, "/")}`;
 }

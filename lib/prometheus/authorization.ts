@@ -1,7 +1,10 @@
-import { readFileSync } from "node:fs";
 import { GridmeterError, errorText } from "../errors.ts";
 import { hiderOf, secretsOfAddress, secretsOfHeader } from "../secrets.ts";
+import { readTextFile } from "../text-file.ts";
 import { secretsOfProxy } from "./proxy.ts";
+
+/** No server takes a longer header, bytes. */
+const LONGEST_TOKEN = 65_536;
 
 const JWT = /^eyJ[\w-]*\.[\w-]+\.[\w-]*$/;
 
@@ -36,7 +39,7 @@ export function hider(base: URL, header: string | undefined): (text: string) => 
 function readToken(path: string): string {
   let token: string;
   try {
-    token = readFileSync(path, "utf8").trim();
+    token = readTextFile(path, LONGEST_TOKEN).trim();
   } catch (thrown) {
     throw new GridmeterError(
       "config_invalid",

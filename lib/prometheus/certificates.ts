@@ -1,8 +1,8 @@
 import { type KeyObject, X509Certificate, createPrivateKey } from "node:crypto";
-import { readFileSync } from "node:fs";
 import { Agent } from "node:https";
 import { rootCertificates } from "node:tls";
 import { GridmeterError, errorText } from "../errors.ts";
+import { readTextFile } from "../text-file.ts";
 
 /** PEM files of a TLS connection: a further authority to trust, and the certificate and key that this program shows. */
 export type CertificateFiles = {
@@ -17,7 +17,10 @@ export type CertificateProblem = { readonly setting: string; readonly path: stri
 const CA = "PROMETHEUS_CA_FILE";
 const CERT = "PROMETHEUS_CLIENT_CERT_FILE";
 const KEY = "PROMETHEUS_CLIENT_KEY_FILE";
-const CERTIFICATES = /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/g;
+const BEGIN = "-----BEGIN CERTIFICATE-----";
+const END = "-----END CERTIFICATE-----";
+/** The authorities of a whole distribution take a quarter of this, bytes. */
+const LARGEST_PEM = 1_000_000;
 
 type Pem = { readonly ca?: string; readonly cert?: string; readonly key?: string };
 
@@ -58,7 +61,7 @@ function readCertificates({ caFile, clientCertFile, clientKeyFile }: Certificate
   const read = <T>(setting: string, path: string | undefined, parse: (pem: string) => T | string): T | undefined => {
     if (path === undefined) return undefined;
     try {
-      const parsed = parse(readFileSync(path, "utf8"));
+      const parsed = parse(readTextFile(path, LARGEST_PEM));
       return typeof parsed === "string" ? report(setting, path, parsed) : parsed;
     } catch (thrown) {
       const why = errorText(thrown).startsWith("EISDIR") ? "it is a directory" : errorText(thrown);
@@ -96,8 +99,17 @@ function readCertificates({ caFile, clientCertFile, clientKeyFile }: Certificate
 const NO_CERTIFICATE = "holds no certificate in PEM form. Give a file with -----BEGIN CERTIFICATE-----";
 
 /** The text if all its certificates can be read, and the first of them: the client's own, where it is a chain. */
+function* certificateTexts(pem: string): Generator<string> {
+  for (let from = pem.indexOf(BEGIN); from !== -1; from = pem.indexOf(BEGIN, from)) {
+    const end = pem.indexOf(END, from);
+    if (end === -1) return;
+    yield pem.slice(from, end + END.length);
+    from = end + END.length;
+  }
+}
+
 function certificates(pem: string): { readonly pem: string; readonly first: X509Certificate } | undefined {
-  const [first] = (pem.match(CERTIFICATES) ?? []).map((one) => new X509Certificate(one));
+  const [first] = [...certificateTexts(pem)].map((one) => new X509Certificate(one));
   return first === undefined ? undefined : { pem, first };
 }
 

@@ -3,6 +3,7 @@ import { findGaps, joined } from "../accounting/observation.ts";
 import { CELL, type Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
 import { showStretches } from "../accounting/time.ts";
+import { least } from "../lists.ts";
 import type { Series } from "./answer.ts";
 import type { Client } from "./connection.ts";
 import { type Evidence, evidenceLabels, evidenceOf, evidenceQuery, findSeen, narrowed } from "./evidence.ts";
@@ -119,7 +120,7 @@ export async function oldestDay(client: Client, selection: Selection, now: numbe
       : [];
   const times = (await Promise.all([...evidenceOf(selection), ...up].map(timesOf))).flat();
   if (times.length === 0) return undefined;
-  return Math.floor((Math.min(...times) - 1) / DAY) * DAY;
+  return Math.floor((least(times) - 1) / DAY) * DAY;
 }
 
 function time(epoch: number): string {

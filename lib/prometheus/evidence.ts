@@ -1,5 +1,6 @@
 import { CELL, type Sighting, type Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
+import { append, greatest } from "../lists.ts";
 import { cellsOf, runsOf } from "./cells.ts";
 import type { Client } from "./connection.ts";
 import { inParts } from "./in-parts.ts";
@@ -89,10 +90,10 @@ export async function findSeen(
     const up = cellsOf(run).filter((cell) => isUp(targets, cell));
     // Without `up` there is nothing that speaks for a stretch without pods.
     if (up.length === 0) continue;
-    if (await isGap(client, selection, run, window, tenantNamespaces)) silent.push(...runsOf(up));
+    if (await isGap(client, selection, run, window, tenantNamespaces)) append(silent, runsOf(up));
     else {
       for (const cell of up) seen.push(cell);
-      upOnly.push(...runsOf(up));
+      append(upOnly, runsOf(up));
     }
   }
   const shards = await findShardGaps(client, selection, window, targets);
@@ -138,9 +139,9 @@ async function lastPodsBefore(client: Client, selection: Selection, moment: numb
     if (days.size > 0) break;
   }
   if (days.size === 0) return undefined;
-  const last = Math.max(...days);
+  const last = greatest(days);
   const { seen } = await findPods(client, selection, { from: last - day, to: last });
-  return seen.length === 0 ? undefined : Math.max(...seen);
+  return seen.length === 0 ? undefined : greatest(seen);
 }
 
 /** The cells in which pods were seen, and those in which none was. */

@@ -141,10 +141,23 @@ export function serverText(data: unknown): string {
     return shortened([known.data.errorType, known.data.error].filter((part) => part !== undefined).join(": "));
   const amazon = amazonError.safeParse(json);
   if (amazon.success) return shortened(amazon.data.message);
-  return shortened(data)
-    .replace(/<(?:style|script)[\s\S]*?<\/(?:style|script)>|<[^>]*>/gi, " ")
-    .replace(/\s+/g, " ")
-    .trim();
+  return withoutTags(shortened(data)).replace(/\s+/g, " ").trim();
+}
+
+/** The text of a web page, without its tags, styles and scripts. */
+function withoutTags(page: string): string {
+  const parts: string[] = [];
+  let done = 0;
+  for (let at = page.indexOf("<"); at !== -1; at = page.indexOf("<", done)) {
+    const close = page.indexOf(">", at);
+    if (close === -1) break;
+    const [, name] = /^<(style|script)/i.exec(page.slice(at, at + 7)) ?? [];
+    // A style or script without an end is a tag like any other.
+    const end = name === undefined ? -1 : page.slice(close).search(/<\/(?:style|script)>/i);
+    parts.push(page.slice(done, at));
+    done = end === -1 ? close + 1 : page.indexOf(">", close + end + 1) + 1;
+  }
+  return [...parts, page.slice(done)].join(" ");
 }
 
 function shortened(text: string): string {
@@ -163,5 +176,5 @@ export function parseJson(text: string): unknown {
 function location(headers: unknown): string {
   const known = z.object({ location: z.string() }).safeParse(headers);
   // The query string of a sign-in page may carry a session.
-  return known.success ? known.data.location.replace(/[?#].*$/, "") : "an address that it does not name";
+  return known.success ? (known.data.location.split(/[?#]/, 1)[0] ?? "") : "an address that it does not name";
 }

@@ -1,6 +1,7 @@
 import type { Window } from "../accounting/ports.ts";
 import { Sizes } from "../accounting/sizes.ts";
 import { Tries } from "../accounting/tries.ts";
+import { append } from "../lists.ts";
 import { type UidPart, partsByUid } from "./uid-parts.ts";
 
 const HOUR = 3600;
@@ -41,7 +42,7 @@ export async function inParts<T>(
   const answered = (window: Window, uids: readonly string[], isSmallest: boolean): Promise<boolean> => {
     const pods = uids.length === 0 ? "" : ` of the pods with ${uids.join(", ")}`;
     return tries.answered({ window, pods, isSmallest }, async () => {
-      found.push(...(await ask(window, uids)));
+      append(found, await ask(window, uids));
     });
   };
   const byUid = async (window: Window, parts: readonly UidPart[]): Promise<void> => {

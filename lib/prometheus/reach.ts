@@ -7,7 +7,7 @@ export const AMAZON_REACH = 32 * 86_400;
 export function reachOf(query: string): number {
   // A label's value may look like a range.
   const code = query.replace(/"(?:[^"\\]|\\.)*"/g, '""');
-  return Math.max(0, ...[...code.matchAll(/\[(\d+)s\]/g)].map(([, seconds]) => Number(seconds)));
+  return [...code.matchAll(/\[(\d+)s\]/g)].reduce((most, [, seconds]) => Math.max(most, Number(seconds)), 0);
 }
 
 /**

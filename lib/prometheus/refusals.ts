@@ -24,7 +24,7 @@ const STORE_AWAY =
 
 /** Judges an answer other than 2xx by its status and the server's own words. */
 export function judgeRefusal(status: number, words: string): Verdict {
-  const text = withoutQuery(words);
+  const text = pointOf(words);
   if (status === 413 || status === 408) return "too_large";
   if (status === 429 || (status >= 500 && QUEUED.test(text))) return "passing";
   if (status === 400) return TOO_LONG.test(text) ? "too_large" : "final";
@@ -39,10 +39,21 @@ export function judgeRefusal(status: number, words: string): Verdict {
 
 /** Whether the text of the query is longer than the server takes, or than what is before it takes in an address (414). */
 export function isTooLong(status: number, words: string): boolean {
-  return status === 414 || ((status === 400 || status === 422) && LONG_TEXT.test(withoutQuery(words)));
+  return status === 414 || ((status === 400 || status === 422) && LONG_TEXT.test(pointOf(words)));
+}
+
+/** What a server says in more characters than this is a page, or a text that somebody made. */
+const LONGEST_POINT = 4000;
+
+/** The words that are looked at. */
+function pointOf(words: string): string {
+  return withoutQuery(words).slice(0, LONGEST_POINT);
 }
 
 /** VictoriaMetrics repeats the query before it comes to the point; names in it are not the server's words. */
 export function withoutQuery(words: string): string {
-  return words.replace(/\bquery="(?:[^"\\]|\\.)*"/g, "query=...").replace(/\brequestURI: [^;]*;/g, "requestURI: ...;");
+  const [first = "", ...others] = words.replace(/\bquery="(?:[^"\\]|\\.)*"/g, "query=...").split("requestURI: ");
+  // The address ends at a semicolon; without one there is none.
+  const shortened = others.map((part) => (part.includes(";") ? `...${part.slice(part.indexOf(";"))}` : part));
+  return [first, ...shortened].join("requestURI: ");
 }

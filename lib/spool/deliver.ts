@@ -3,6 +3,8 @@ import type { MessageQueue } from "../outbox/message-queue.ts";
 import { listOutgoing, unitPrefix } from "../outbox/outgoing.ts";
 import type { OutgoingUnit } from "../outbox/outgoing.ts";
 import type { ObjectStore } from "../store/object-store.ts";
+import { errorText } from "../errors.ts";
+import { readOutgoing } from "./load.ts";
 import { moveToRefused } from "./move.ts";
 import type { DeliveredMessage, DeliveryReport } from "./report.ts";
 import { Round } from "./delivery-round.ts";
@@ -30,10 +32,11 @@ export async function deliverAll(
     // Listed again: another gridmeter may have delivered while this one waited for its turn.
     const { units, strange } = await waitingFor(store, options);
     const round = new Round(store, open, queue.place, options);
-    const strangers = strange.length > 0 ? [{ messages: await refuseStrange(store, strange) }] : [];
     const delivered: DeliveryReport[] = [];
     for (const unit of units) delivered.push(await round.deliverUnit(unit));
-    return [...delivered, ...strangers];
+    // Last, so that what nobody asked for holds up nothing.
+    if (strange.length > 0) delivered.push({ messages: await refuseStrange(store, strange) });
+    return delivered;
   });
   if (reports !== "taken") return reports;
   const reason = `another gridmeter is at the queue ${queue.place}; the next round tries again`;
@@ -54,10 +57,21 @@ async function waitingFor(
 }
 
 async function refuseStrange(store: ObjectStore, strange: readonly string[]): Promise<DeliveredMessage[]> {
+  const messages: DeliveredMessage[] = [];
+  for (const key of strange) messages.push(await refuseOne(store, key));
+  return messages;
+}
+
+async function refuseOne(store: ObjectStore, key: string): Promise<DeliveredMessage> {
   const reason = "its key is none that gridmeter makes";
-  for (const key of strange) {
-    const object = await store.get(key);
+  try {
+    const object = await readOutgoing(store, key);
+    if (object !== undefined && "tooLarge" in object)
+      return { key, status: "refused", reason: `${reason}; ${object.tooLarge}` };
     if (object !== undefined) await moveToRefused(store, key, object.body, reason);
+    return { key, status: "refused", reason };
+  } catch (thrown) {
+    // Of others' objects some cannot be read (archived, encrypted with a key of their own).
+    return { key, status: "waiting", reason: `${reason}, and it could not be set aside: ${errorText(thrown)}` };
   }
-  return strange.map((key) => ({ key, status: "refused", reason }));
 }

@@ -1,4 +1,5 @@
 import { chunks } from "../chunks.ts";
+import { append } from "../lists.ts";
 import type { OpenQueue } from "../outbox/message-queue.ts";
 import type { OutgoingUnit } from "../outbox/outgoing.ts";
 import type { ObjectStore } from "../store/object-store.ts";
@@ -42,13 +43,13 @@ export class Round {
     let waitsFor: string | undefined;
     for (const [index, generation] of generations.entries()) {
       if (waitsFor !== undefined) {
-        messages.push(...all(generation.messages, "waiting", waitsFor));
+        append(messages, all(generation.messages, "waiting", waitsFor));
         continue;
       }
       const later = await coverage.by(generation, generations.slice(index + 1));
       const results =
         later === undefined ? await this.#deliver(generation) : await this.#supersede(generation, later.generation);
-      messages.push(...results);
+      append(messages, results);
       if (results.some(({ status }) => status === "waiting"))
         waitsFor = `generation ${generation.generation} is to go first, and it waits`;
     }
@@ -67,7 +68,7 @@ export class Round {
     for (const [index, batch] of batches.entries()) {
       const added = await this.#add(batch, index === 0 ? overlap.older : [], there);
       if ("busy" in added) return [...results, ...all(batches.slice(index).flat(), "waiting", this.#busy(added.busy))];
-      results.push(...added.results);
+      append(results, added.results);
     }
     return results;
   }

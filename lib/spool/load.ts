@@ -1,7 +1,6 @@
-import { checkMessage } from "../apel/check.ts";
 import { messageKeys } from "../apel/keys.ts";
-import { problemText } from "../apel/problem.ts";
-import { bodyHash } from "../outbox/outgoing.ts";
+import { GridmeterError } from "../errors.ts";
+import { bodyHash, contentFault } from "../outbox/outgoing.ts";
 import type { OutgoingKey, OutgoingUnit } from "../outbox/outgoing.ts";
 import type { ObjectStore } from "../store/object-store.ts";
 import { inStage, listSpooled, moveToRefused } from "./move.ts";
@@ -32,21 +31,25 @@ export async function loadUnit(
   const spooled = await listSpooled(store, outgoing.unit);
   const spooledKeys = new Set(spooled.map(({ key }) => key));
   // By kind: a run that was killed while it wrote may have spooled a summary whose sync record never came.
-  const highest = (kind: string): number =>
-    Math.max(0, ...spooled.filter((each) => each.kind === kind).map(({ generation }) => generation));
+  const highest = new Map<string, number>();
+  for (const { kind, generation } of spooled) highest.set(kind, Math.max(generation, highest.get(kind) ?? 0));
   const settled: DeliveredMessage[] = [];
   const generations: LoadedGeneration[] = [];
   for (const { generation, keys } of outgoing.generations) {
     const messages: LoadedMessage[] = [];
     for (const key of keys) {
-      const object = await store.get(key.key);
+      const object = await readOutgoing(store, key.key);
       if (object === undefined) continue;
+      if ("tooLarge" in object) {
+        settled.push({ key: key.key, status: "refused", reason: object.tooLarge });
+        continue;
+      }
       if (spooledKeys.has(inStage(key.key, "spooled"))) {
         await store.remove(key.key);
         settled.push({ key: key.key, status: "already_there", reason: "it was spooled before" });
         continue;
       }
-      const fault = faultOf(key, object.body, highest(key.kind), now);
+      const fault = faultOf(key, object.body, highest.get(key.kind) ?? 0, now);
       if (fault === undefined) {
         messages.push(
           isJobs(key)
@@ -63,6 +66,25 @@ export async function loadUnit(
   return { generations, settled };
 }
 
+/** Of an object that is larger the memory is not risked, not even to move it: it is left where it is, and named each time. */
+const LARGEST_MOVED = 16_000_000;
+
+/**
+ * An object of `outgoing/`, or why it is not read.
+ * @throws GridmeterError `store_failed`
+ */
+export async function readOutgoing(
+  store: ObjectStore,
+  key: string,
+): Promise<{ readonly body: string } | { readonly tooLarge: string } | undefined> {
+  try {
+    return await store.get(key, LARGEST_MOVED);
+  } catch (thrown) {
+    if (thrown instanceof GridmeterError && thrown.code === "object_too_large") return { tooLarge: thrown.message };
+    throw thrown;
+  }
+}
+
 /** Apart from where the text was at hand, which would stay in memory with it. */
 function readAgain(store: ObjectStore, { key, hash }: OutgoingKey): () => Promise<string | undefined> {
   return async () => {
@@ -75,8 +97,8 @@ function faultOf(key: OutgoingKey, body: string, highest: number, now: number): 
   const hash = bodyHash(body);
   if (hash !== key.hash)
     return `the text's hash is ${hash}, not ${key.hash} as its key says: it was changed or damaged`;
-  const { problems } = checkMessage(body, now);
-  if (problems.length > 0) return `it breaks APEL's rules: ${problemText(problems)}`;
+  const fault = contentFault(key, body, now);
+  if (fault !== undefined) return fault;
   if (key.generation >= highest || isJobs(key)) return undefined;
   return `generation ${key.generation} came after generation ${highest} was spooled and would replace newer figures`;
 }

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { Unit } from "../accounting/tenant.ts";
 import { parseOutgoingKey, unitPrefix } from "../outbox/outgoing.ts";
 import type { OutgoingKey } from "../outbox/outgoing.ts";
@@ -17,10 +18,14 @@ export async function moveToSpooled(store: ObjectStore, key: string, body: strin
   await store.remove(key);
 }
 
+/** A key with the reason's ending may be longer than a store takes (S3: 1024 bytes, of which the bucket's prefix takes some). */
+const LONGEST_KEPT_NAME = 512;
+
 /** Puts an object where nothing sends it, with the reason beside it. */
 export async function moveToRefused(store: ObjectStore, key: string, body: string, reason: string): Promise<void> {
-  const target = inStage(key, "refused");
-  await store.put(`${target}.reason`, `${reason}\n`);
+  const isLong = key.length > LONGEST_KEPT_NAME && parseOutgoingKey(key) === undefined;
+  const target = isLong ? `refused/long/${createHash("sha256").update(key).digest("hex")}` : inStage(key, "refused");
+  await store.put(`${target}.reason`, `${isLong ? `${key}: ` : ""}${reason}\n`);
   await store.put(target, body, { absent: true });
   await store.remove(key);
 }

@@ -4,6 +4,7 @@ import { GridmeterError } from "../errors.ts";
 import { isErrno, linkError, storeError } from "./fs-error.ts";
 import { GuardedFolder, Odd, oddError } from "./guarded-folder.ts";
 import { checkedKey, isKey } from "./object-key.ts";
+import { LARGEST_OBJECT, tooLarge } from "./object-store.ts";
 import type { ObjectStore, PutResult, StoredObject } from "./object-store.ts";
 import { readVersionName, versionName, versionTag } from "./versions.ts";
 
@@ -14,9 +15,6 @@ const STALE_TEMPORARY = 3_600_000;
 const KEEP_REPLACED = 600_000;
 /** A writer that took longer than this from looking to linking (a suspended machine) no longer trusts what it saw. */
 const SLOW = 60_000;
-/** No object is larger, bytes: a message has half a megabyte, a day of 100,000 different jobs some ten. */
-const LARGEST = 128 * 1024 * 1024;
-
 export type DirectoryStoreOptions = {
   readonly keepReplaced?: number;
   readonly slow?: number;
@@ -59,7 +57,7 @@ export class DirectoryStore implements ObjectStore {
     this.#warn = options.warn ?? (() => undefined);
   }
 
-  async get(key: string): Promise<StoredObject | undefined> {
+  async get(key: string, most = LARGEST_OBJECT): Promise<StoredObject | undefined> {
     const path = this.#path(key);
     let place: Place | undefined;
     try {
@@ -68,6 +66,8 @@ export class DirectoryStore implements ObjectStore {
       for (;;) {
         const newest = versionsOf(place).at(-1);
         if (newest === undefined) return undefined;
+        const { size } = place.folder.stat(versionName(place.name, newest)) ?? { size: 0 };
+        if (Number(size) > most) throw tooLarge(path, Number(size), most);
         const body = this.#read(place, newest);
         // Gone since it was listed: it was replaced and cleaned up, or removed.
         if (body !== undefined) return { body, version: versionTag(newest, body) };
@@ -195,7 +195,7 @@ export class DirectoryStore implements ObjectStore {
 
   #read({ folder, name }: Place, n: number): string | undefined {
     const file = versionName(name, n);
-    const text = folder.read(file, LARGEST);
+    const text = folder.read(file, LARGEST_OBJECT);
     if (!(text instanceof Odd)) return text;
     this.#warn(`${join(folder.path, file)} is ${text.what}. It is taken for a damaged file; see who made it.`);
     return "";

@@ -15,8 +15,8 @@ export class ReadOnlyStore implements ObjectStore {
     this.#below = below;
   }
 
-  async get(key: string): Promise<StoredObject | undefined> {
-    return this.#over(key, await this.#below.get(key));
+  async get(key: string, most?: number): Promise<StoredObject | undefined> {
+    return this.#over(key, await this.#below.get(key, most));
   }
 
   async put(key: string, body: string, condition?: Parameters<ObjectStore["put"]>[2]): Promise<PutResult> {

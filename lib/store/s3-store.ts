@@ -11,7 +11,9 @@ import type { GetObjectCommandOutput, S3Client } from "@aws-sdk/client-s3";
 import { GridmeterError } from "../errors.ts";
 import { awsFailure, awsRemedy, failureText, mayHaveHappened } from "./aws-error.ts";
 import { checkedKey, isKey } from "./object-key.ts";
+import { LARGEST_OBJECT, tooLarge } from "./object-store.ts";
 import type { ObjectStore, PutResult, StoredObject } from "./object-store.ts";
+import { TooLong, readBody } from "./s3-body.ts";
 import { withRetries } from "./s3-retry.ts";
 
 /** How objects are encrypted at rest; without it, as the bucket says. */
@@ -63,15 +65,16 @@ export class S3Store implements ObjectStore {
     return key !== undefined && isKey(key) ? key : undefined;
   }
 
-  async get(key: string): Promise<StoredObject | undefined> {
+  async get(key: string, most = LARGEST_OBJECT): Promise<StoredObject | undefined> {
     const input = this.#at(key);
     try {
       return await withRetries(
-        async () => wholeObject(await this.#client.send(new GetObjectCommand(input))),
+        async () => wholeObject(await this.#client.send(new GetObjectCommand(input)), most),
         (thrown) => thrown instanceof CutShort || metAnother(thrown),
       );
     } catch (thrown) {
       if (thrown instanceof NoSuchKey) return undefined;
+      if (thrown instanceof TooLong) throw tooLarge(`s3://${input.Bucket}/${input.Key}`, thrown.size, most);
       throw this.#error(thrown, "read", "s3:GetObject", key);
     }
   }
@@ -159,11 +162,13 @@ function metAnother(thrown: unknown): boolean {
 }
 
 /** Reads the body to its end and checks that it is all of it. */
-async function wholeObject({ Body, ContentLength, ETag, Metadata }: GetObjectCommandOutput): Promise<StoredObject> {
+async function wholeObject(answer: GetObjectCommandOutput, most: number): Promise<StoredObject> {
+  const { ContentLength, ETag, Metadata } = answer;
   let bytes: Uint8Array;
   try {
-    bytes = (await Body?.transformToByteArray()) ?? new Uint8Array();
+    bytes = await readBody(answer, most);
   } catch (thrown) {
+    if (thrown instanceof TooLong) throw thrown;
     throw new CutShort(`the answer broke off (${failureText(thrown)})`, { cause: thrown });
   }
   if (ContentLength !== undefined && bytes.length !== ContentLength)

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { GridmeterError } from "../errors.ts";
+import { shapeText } from "../shape-text.ts";
 
 const s3Event = z.object({
   Records: z.array(
@@ -19,7 +20,7 @@ export function toldFiles(event: unknown): readonly ToldFile[] {
     return parsed.data.Records.map(({ s3: { bucket, object } }) => ({ bucket: bucket.name, key: object.key }));
   throw new GridmeterError(
     "config_invalid",
-    `The event of manual ${JSON.stringify(event)?.slice(0, 300)} is none of S3: ${z.prettifyError(parsed.error).replaceAll(/\s+/g, " ")}. ` +
+    `The event of manual ${JSON.stringify(event)?.slice(0, 300)} is none of S3: ${shapeText(parsed.error)}. ` +
       "No record was sent. Give one like events/manual-s3.json, or put the file under manual/incoming/ once more.",
   );
 }

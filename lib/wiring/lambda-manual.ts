@@ -1,10 +1,11 @@
 import { createHash } from "node:crypto";
 import { submitManual } from "../accounting/manual.ts";
 import type { ManualFileReport } from "../accounting/manual.ts";
+import { LARGEST_FILE } from "../accounting/manual-file.ts";
 import { GridmeterError } from "../errors.ts";
 import { toldFiles, toldKey } from "./lambda-manual-event.ts";
 import type { ToldFile } from "./lambda-manual-event.ts";
-import { LARGEST_FILE, REASON, moveFile, readFile } from "./lambda-manual-files.ts";
+import { REASON, moveFile, readFile } from "./lambda-manual-files.ts";
 import { logger, warnDamaged } from "./lambda-log.ts";
 import { needed, neededStore } from "./lambda-parts.ts";
 import type { Parts } from "./lambda-parts.ts";
@@ -53,13 +54,15 @@ export async function manualFile(told: ToldFile, now: number, parts: Parts): Pro
   if (file === undefined) return { key, outcome: "gone" };
   const target = (outcome: "accepted" | "refused"): string =>
     store.fullKey(`manual/${outcome}/${keptName(name, incoming)}`);
-  if (file.text === undefined) {
-    const reason = `The file is larger than ${LARGEST_FILE} bytes. Nothing of it was sent. Split it at a record's end.\n`;
-    await moveFile(parts, store.place.bucket, file, target("refused"), reason);
+  const { content } = file;
+  if ("tooLarge" in content) {
+    const reason = `The file has ${content.tooLarge} bytes or more, more than ${LARGEST_FILE}. Nothing of it was sent. Split it at a record's end.`;
+    logger.error(`${name}: ${reason}`);
+    await moveFile(parts, store.place.bucket, file, target("refused"), `${reason}\n`);
     return { key, outcome: "refused" };
   }
   const [report] = (
-    await submitManual({ store, outbox: store }, [{ name, text: file.text }], { now, damaged: warnDamaged })
+    await submitManual({ store, outbox: store }, [{ name, text: content.text }], { now, damaged: warnDamaged })
   ).files;
   if (report === undefined) throw new TypeError("a file was submitted and there is no report");
   for (const { line, reason } of report.warnings) logger.warn(`${name}:${line}: ${reason}`);
@@ -78,7 +81,7 @@ export async function manualFile(told: ToldFile, now: number, parts: Parts): Pro
     outcome,
     sent: report.sent.length,
     sentBefore: report.alreadySent.length,
-    refused: report.refused.length,
+    refused: report.refused.length + report.moreRefused,
   };
 }
 
@@ -96,16 +99,17 @@ function unitsOf({ sent, alreadySent }: ManualFileReport) {
 }
 
 /** What stands beside a refused file. */
-function reasons({ sent, alreadySent, refused }: ManualFileReport): string {
+function reasons({ sent, alreadySent, refused, moreRefused }: ManualFileReport): string {
   const others = sent.length + alreadySent.length;
   const lines = refused.flatMap(({ problems }) =>
     problems.map(({ line, rule, reason }) => `line ${line}: ${reason} (${rule})`),
   );
   return [
-    `${refused.length} records were refused and not sent; ${others} others were sent. Correct the file and put it under`,
+    `${refused.length + moreRefused} records were refused and not sent; ${others} others were sent. Correct the file and put it under`,
     "manual/incoming/ again: what was sent is not sent twice.",
     "",
     ...lines,
+    ...(moreRefused > 0 ? [`and ${moreRefused} more records`] : []),
     "",
   ].join("\n");
 }

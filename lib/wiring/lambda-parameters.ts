@@ -5,7 +5,9 @@ import { join } from "node:path";
 import { GetObjectCommand } from "@aws-sdk/client-s3";
 import { GetParameterCommand, ParameterNotFound } from "@aws-sdk/client-ssm";
 import { GridmeterError } from "../errors.ts";
+import { LARGEST_TEXT } from "../config/load.ts";
 import { awsFailure, awsRemedy, failureText } from "../store/aws-error.ts";
+import { TooLong, readBody } from "../store/s3-body.ts";
 import { needed, variable } from "./lambda-parts.ts";
 import type { Parts } from "./lambda-parts.ts";
 
@@ -38,9 +40,14 @@ export async function objectText({ env, s3 }: Parts, setting: string): Promise<s
   if (Key === undefined) return undefined;
   const Bucket = needed(env, "GRIDMETER_BUCKET");
   try {
-    const { Body } = await s3.send(new GetObjectCommand({ Bucket, Key }));
-    return (await Body?.transformToString("utf8")) ?? "";
+    const bytes = await readBody(await s3.send(new GetObjectCommand({ Bucket, Key })), LARGEST_TEXT);
+    return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
   } catch (thrown) {
+    if (thrown instanceof TooLong)
+      throw new GridmeterError(
+        "config_invalid",
+        `${setting} names s3://${Bucket}/${Key}, which has ${thrown.size} bytes or more; at most ${LARGEST_TEXT} are read. Nothing was published. Put the right file there, or correct the key.`,
+      );
     if (awsFailure(thrown).name !== "NoSuchKey")
       throw unread(setting, `s3://${Bucket}/${Key}`, thrown, `s3:GetObject on arn:aws:s3:::${Bucket}/${Key}`);
   }

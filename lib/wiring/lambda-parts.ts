@@ -4,6 +4,7 @@ import type { SSMClient } from "@aws-sdk/client-ssm";
 import { holdsCredentials, maskServer } from "../config/server.ts";
 import { GridmeterError } from "../errors.ts";
 import { S3Store } from "../store/s3-store.ts";
+import { withoutEnd } from "../without-end.ts";
 import { createS3, createSqs, encryptionOf } from "./aws.ts";
 import type { Environment } from "./aws.ts";
 import { logger } from "./lambda-log.ts";
@@ -61,7 +62,7 @@ export function storeOf({ env, s3 }: Parts): S3Store | undefined {
   return new S3Store({
     client: s3,
     bucket,
-    prefix: (variable(env, "GRIDMETER_PREFIX") ?? "").replaceAll(/^\/+|\/+$/g, ""),
+    prefix: withoutEnd((variable(env, "GRIDMETER_PREFIX") ?? "").replace(/^\/+/, ""), "/"),
     foreign: (key) => logger.debug("an object that gridmeter did not make", { key }),
     ...(encryption === undefined ? {} : { encryption }),
   });

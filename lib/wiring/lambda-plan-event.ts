@@ -6,6 +6,7 @@ import type { RunFlags } from "../accounting/work-item.ts";
 import { parsedBy } from "../config/parsed.ts";
 import { parseInstant } from "../config/period.ts";
 import { GridmeterError } from "../errors.ts";
+import { shapeText } from "../shape-text.ts";
 
 const name = z.string().min(1);
 const common = {
@@ -51,7 +52,7 @@ export function parsePlanEvent(event: unknown, now: number): PlanRequest {
     const period = issues.every(({ path: [first] }) => first === "start" || first === "end" || first === "period");
     throw new GridmeterError(
       period ? "period_invalid" : "config_invalid",
-      `The event of plan ${JSON.stringify(event)?.slice(0, 300)} is wrong: ${z.prettifyError(parsed.error).replaceAll(/\s+/g, " ")}. ` +
+      `The event of plan ${JSON.stringify(event)?.slice(0, 300)} is wrong: ${shapeText(parsed.error)}. ` +
         `Nothing was put on the queue. ${SHAPE}`,
     );
   }

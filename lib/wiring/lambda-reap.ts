@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { GridmeterError } from "../errors.ts";
+import { shapeText } from "../shape-text.ts";
 import { reap } from "../pushgateway/reap.ts";
 import { logger } from "./lambda-log.ts";
 import { gatewayOf } from "./lambda-gateway.ts";
@@ -25,7 +26,7 @@ export async function reapGroups(event: unknown, now: number, parts: Parts) {
   if (!parsed.success) {
     throw new GridmeterError(
       "config_invalid",
-      `The event of reap is wrong: ${z.prettifyError(parsed.error).replaceAll(/\s+/g, " ")}. No group was deleted. ` +
+      `The event of reap is wrong: ${shapeText(parsed.error)}. No group was deleted. ` +
         'Give {} or any of {"job":"gridmeter_agent","olderThanSeconds":3600,"dryRun":true}.',
     );
   }

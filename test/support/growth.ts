@@ -53,3 +53,21 @@ export const growth = (work: (text: string) => unknown, unit: string, cap: numbe
   }
   return worst;
 };
+
+/** How many times as long a reader takes for twice the text that is made for it. Where that takes next to no time: 1. */
+export function growthOf(read: (text: string) => unknown, textOf: (length: number) => string, length: number): number {
+  let best = Infinity;
+  for (let tries = 0; tries < TRIES && best > 3; tries += 1) {
+    const twice = timeOf(() => read(textOf(2 * length)));
+    if (twice < UNCERTAIN) return 1;
+    best = Math.min(
+      best,
+      twice /
+        Math.max(
+          UNCERTAIN / 2.5,
+          timeOf(() => read(textOf(length))),
+        ),
+    );
+  }
+  return best;
+}
