@@ -54,20 +54,17 @@ export const growth = (work: (text: string) => unknown, unit: string, cap: numbe
   return worst;
 };
 
+/** The same of short texts. */
+const FLOOR = 10;
+
 /** How many times as long a reader takes for twice the text that is made for it. Where that takes next to no time: 1. */
 export function growthOf(read: (text: string) => unknown, textOf: (length: number) => string, length: number): number {
+  const least = (text: string): number => Math.min(...Array.from({ length: 3 }, () => timeOf(() => read(text))));
   let best = Infinity;
   for (let tries = 0; tries < TRIES && best > 3; tries += 1) {
-    const twice = timeOf(() => read(textOf(2 * length)));
-    if (twice < UNCERTAIN) return 1;
-    best = Math.min(
-      best,
-      twice /
-        Math.max(
-          UNCERTAIN / 2.5,
-          timeOf(() => read(textOf(length))),
-        ),
-    );
+    const twice = least(textOf(2 * length));
+    if (twice < FLOOR) return 1;
+    best = Math.min(best, twice / Math.max(FLOOR / 4, least(textOf(length))));
   }
   return best;
 }
