@@ -97,8 +97,10 @@ ${table(["Setting", "Meaning", "Default", "Unit", "Example", "In KAPEL"], [...AB
 
 \`TENANTS_FILE\` names a YAML or JSON file. Each tenant has a \`name\` (letters, digits, \`.\`, \`_\`, \`-\`) and any setting of the
 table but those of the whole run (\`PUBLISHING_MODE\`, \`QUERY_START\`, \`QUERY_END\`, \`OUTPUT_PATH\`, \`LEDGER_PATH\`,
-\`TENANTS_FILE\`); any other key is refused. What a tenant does not set, it takes from the environment, credentials for
-Prometheus included; an empty value puts a setting back to its default. Of \`SUMMARIZE_RECORDS\` and \`MESSAGE_FORMAT\`, of \`PROMETHEUS_AUTH_HEADER\`, \`PROMETHEUS_TOKEN_FILE\` and
+\`TENANTS_FILE\`); any other key is refused. What a tenant does not set, it takes from the environment; an empty value puts a setting back to
+its default. Credentials (\`PROMETHEUS_AUTH_HEADER\`, \`PROMETHEUS_TOKEN_FILE\`, the client certificate) it takes only if its
+\`PROMETHEUS_SERVER\` is that of the environment, or has the same scheme, host and port; else it has its own or none, with a
+warning, which an empty \`PROMETHEUS_AUTH_HEADER\` silences. Of \`SUMMARIZE_RECORDS\` and \`MESSAGE_FORMAT\`, of \`PROMETHEUS_AUTH_HEADER\`, \`PROMETHEUS_TOKEN_FILE\` and
 \`PROMETHEUS_SIGV4_REGION\`, and of \`PROMETHEUS_CLIENT_CERT_FILE\` and \`PROMETHEUS_CLIENT_KEY_FILE\`, a tenant that sets one
 does not inherit the others.
 

@@ -69,5 +69,7 @@ function withoutCredentials(address: string): string {
   const slashes = address.indexOf("://") + 3;
   // All up to the last @, whatever stands in it.
   const bare = address.slice(0, slashes) + address.slice(Math.max(slashes, address.lastIndexOf("@") + 1));
-  return bare.endsWith("/") ? bare.slice(0, -1) : bare;
+  let end = bare.length;
+  while (bare[end - 1] === "/") end--;
+  return bare.slice(0, end);
 }

@@ -7,9 +7,11 @@ export const ROOT = resolve(import.meta.dirname, "../../..");
 export const WRITTEN = [
   "README.md",
   "CHANGELOG.md",
+  "SECURITY.md",
   "docs/architecture.md",
   "docs/accounting-semantics.md",
   "docs/operations.md",
+  "docs/security.md",
   "docs/ssmsend-host.md",
 ];
 
