@@ -132,12 +132,21 @@ describe("the in-memory monitoring answers as the real Prometheus does", () => {
   test("on which days there was a metric, of all stacks and of one that lived for three days", async () => {
     const midnight = Math.floor(cluster.from / DAY) * DAY;
     const window = { from: midnight, to: midnight + 40 * DAY };
-    const questions: readonly Presence[] = ["ends", "starts", "phases", "requests", "kube-system"];
+    const questions: readonly Presence[] = [
+      "ends",
+      "starts",
+      "phases",
+      "both phases",
+      "zero phases",
+      "requests",
+      "kube-system",
+      "own pods",
+    ];
     for (const matchers of [[], [`prometheus_replica="b"`], [`prometheus_replica="c"`]]) {
       const [real, memory] = both(MIXED, { matchers });
       for (const of of questions) {
-        const found = [...(await real.presence(of, window))].sort();
-        expect({ of, found }).toEqual({ of, found: [...(await memory.presence(of, window))].sort() });
+        const found = [...(await real.presence(of, window))].sort((a, b) => a - b);
+        expect({ of, found }).toEqual({ of, found: [...(await memory.presence(of, window))].sort((a, b) => a - b) });
         expect(found.length > 0).toBe(matchers[0] !== `prometheus_replica="c"`);
       }
     }

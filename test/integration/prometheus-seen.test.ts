@@ -100,6 +100,8 @@ function writePresence(): void {
   put("kube_pod_start_time", pod, T0, second);
   put("kube_pod_status_phase", { ...pod, phase: "Running" }, 1, first, second, third);
   put("kube_pod_status_phase", { ...pod, phase: "Succeeded" }, 0, third);
+  put("kube_pod_status_phase", { ...pod, phase: "Pending" }, 1, first);
+  put("kube_pod_status_phase", { ...pod, phase: "Pending" }, 0, second);
   const requests = "kube_pod_container_resource_requests";
   put(requests, { ...pod, container: "main", resource: "memory" }, 1, first);
   put(requests, { ...pod, container: "main", resource: "cpu" }, 1, second);
@@ -208,11 +210,14 @@ describe("on which days anybody reports a metric, in whatever namespace and spel
     ["ends", [0]],
     ["starts", [1]],
     ["phases", [2]],
+    ["both phases", []],
+    ["zero phases", [1]],
     ["requests", [1, 2]],
+    ["own pods", [0, 1]],
     ["kube-system", [0, 2]],
   ])("%s", async (of, expected) => {
-    const found = await createMonitoring(client(), selectionOf("metrics")).presence(of, days);
-    expect([...found].sort()).toEqual(expected.map((index) => T0 + index * DAY));
+    const found = await createMonitoring(client(), selectionOf("metrics", { namespace: "jobs" })).presence(of, days);
+    expect([...found].sort((a, b) => a - b)).toEqual(expected.map((index) => T0 + index * DAY));
   });
 
   test("the namespace of kube-state-metrics itself is not that of the pods that it renames", async () => {

@@ -2,12 +2,16 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { runAccounting } from "../../lib/accounting/run.ts";
 import type { RunResult } from "../../lib/accounting/run.ts";
 import type { Tenant } from "../../lib/accounting/tenant.ts";
+import { DAY, dayOf } from "../../lib/accounting/time.ts";
+import { LEFT_OUT } from "../../lib/accounting/usage.ts";
+import type { LeftOut } from "../../lib/accounting/usage.ts";
 import { readMessage } from "../../lib/apel/from-fields.ts";
 import type { ApelRecord, SummaryRecord } from "../../lib/apel/records.ts";
 import { createClient } from "../../lib/prometheus/connection.ts";
 import { createMonitoring } from "../../lib/prometheus/monitoring.ts";
 import { MemoryStore } from "../../lib/store/memory-store.ts";
 import {
+  isAllLeftOut,
   KIND_NAMES,
   kindsCluster,
   MIXED,
@@ -17,7 +21,6 @@ import {
   simulate,
   truth,
   truthOfJobs,
-  truthWithoutEnd,
 } from "../simulator/index.ts";
 import type { Figures, JobTruth, TruthOptions } from "../simulator/index.ts";
 import type { PrometheusServer } from "../support/prometheus-server.ts";
@@ -115,6 +118,23 @@ function coreSeconds(figures: Figures, vo: string): object[] {
 const figuresOf = (namespace: string, month: string, options?: TruthOptions): Figures =>
   truth(cluster, month, options).get(namespace) ?? NONE;
 
+/** Whether pods of a whole month succeeded and none of them counts: that is refused (accounting-rules: A month of 7 settled days). */
+function areAllLeftOut(namespace: string, month: string): boolean {
+  return monthStart(month, 1) <= cluster.to && isAllLeftOut(figuresOf(namespace, month));
+}
+
+/** What must be left out on a day, of pods without an end those that were last seen on it. */
+function leftOutOn(namespace: string, day: string): Record<LeftOut, number> {
+  const counts = { no_cpu_request: 0, negative_duration: 0, no_start: 0, not_finished: 0, no_end: 0 };
+  for (const { verdict, end, lastSeen } of truthOfJobs(cluster, { where: (job) => job.namespace === namespace })) {
+    if (dayOf(end ?? lastSeen ?? 0) !== day) continue;
+    if (verdict === "no_end:evicted" || verdict === "no_end:deleted") counts.no_end += 1;
+    const reason = LEFT_OUT.find((one) => one === verdict);
+    if (reason !== undefined) counts[reason] += 1;
+  }
+  return counts;
+}
+
 /** The rows of the wallclock model, worked out job by job: one per Processors. */
 function wallclock(namespace: string, month: string): object[] {
   const byProcessors = new Map<number, JobTruth[]>();
@@ -153,30 +173,39 @@ describe("core-seconds, summary records", () => {
       const expected = coreSeconds(figures, "ops");
       const records = summaries(run, namespace, month);
       expect({ month, records }).toEqual({ month, records: expected.map((one) => expect.objectContaining(one)) });
-      expect(synced(run, namespace, month)).toEqual([figures.jobs]);
+      expect(synced(run, namespace, month)).toEqual(areAllLeftOut(namespace, month) ? [] : [figures.jobs]);
     }
+  });
+
+  test("a month of which every pod that succeeded is left out is refused, and only such a one", () => {
+    const refused = run.result.months.flatMap(({ period, units }) =>
+      units.filter(({ error }) => error !== undefined).map(({ unit, error }) => ({ month: period.month, unit, error })),
+    );
+    expect(refused.map(({ month, unit }) => `${unit.submitHost} ${month}`).sort()).toEqual(
+      MONTHS.flatMap((month) =>
+        NAMESPACES.filter((namespace) => areAllLeftOut(namespace, month)).map((name) => `${name} ${month}`),
+      ).sort(),
+    );
+    expect(refused).toHaveLength(9);
+    for (const { error } of refused) expect(error).toMatchObject({ code: "all_left_out", exit: 3 });
   });
 
   test.each(NAMESPACES)("%s: what is left out is counted by reason", (namespace) => {
     for (const { period, counted } of run.result.months) {
       const held = counted.find((one) => one.tenant.name === namespace);
-      expect(held?.error).toBeUndefined();
-      const total = { no_cpu_request: 0, negative_duration: 0, no_start: 0 };
-      for (const day of held?.days ?? []) {
-        total.no_cpu_request += day.leftOut.no_cpu_request;
-        total.negative_duration += day.leftOut.negative_duration;
-        total.no_start += day.leftOut.no_start;
+      const days: string[] = [];
+      for (let day = period.from; day < period.to; day += DAY) days.push(dayOf(day));
+      expect(held?.days.map(({ day }) => day)).toEqual(days);
+      for (const day of days) {
+        const found = held?.days.find((one) => one.day === day)?.leftOut;
+        expect({ day, leftOut: found }).toEqual({ day, leftOut: leftOutOn(namespace, day) });
       }
-      const { not_finished: _runsOn, ...leftOut } = figuresOf(namespace, period.month).leftOut;
-      expect({ month: period.month, leftOut: total }).toEqual({ month: period.month, leftOut });
     }
-    const count = run.result.tenants.find((one) => one.tenant.name === namespace)?.count;
-    const without = truthWithoutEnd(cluster).get(namespace) ?? { evicted: 0, deleted: 0, running: 0 };
-    expect(count?.noEnd.size).toBe(without.evicted + without.deleted);
-    const runsOn = truthOfJobs(cluster, { where: (job) => job.namespace === namespace })
-      .filter((one) => one.verdict === "not_finished")
-      .map((one) => [one.job.uid, one.end] as const);
-    expect(count?.notFinished).toEqual(new Map(runsOn));
+  });
+
+  test("some pods are left out for each reason", () => {
+    const all = run.result.months.flatMap(({ counted }) => counted.flatMap(({ days }) => days));
+    for (const reason of LEFT_OUT) expect(all.some((day) => day.leftOut[reason] > 0)).toBe(true);
   });
 
   test("every job that counted is in one month only", () => {
@@ -205,12 +234,12 @@ describe("wallclock, with the CPU time that cAdvisor measured", () => {
       const expected = refused ? [] : wallclock(namespace, month);
       const records = summaries(run, namespace, month);
       expect({ month, records }).toEqual({ month, records: expected.map((one) => expect.objectContaining(one)) });
-      expect(synced(run, namespace, month)).toEqual(refused ? [] : [jobs]);
+      const code = refused ? "cpu_data_refused" : areAllLeftOut(namespace, month) ? "all_left_out" : undefined;
+      expect(synced(run, namespace, month)).toEqual(code === undefined ? [jobs] : []);
       const unit = run.result.months
         .find((one) => one.period.month === month)
         ?.units.find((one) => one.unit.submitHost === namespace);
-      const refusal = expect.objectContaining({ code: "cpu_data_refused", exit: 3 });
-      expect(unit?.error).toEqual(refused ? refusal : undefined);
+      expect(unit?.error).toEqual(code === undefined ? undefined : expect.objectContaining({ code, exit: 3 }));
     }
   });
 

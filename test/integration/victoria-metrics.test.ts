@@ -132,10 +132,19 @@ describe("the real VictoriaMetrics answers as Prometheus does", () => {
     const selection = selectionOf(name);
     const [real, memory] = [createMonitoring(client, selection), new MemoryMonitoring(series, selection)];
     const window = { from: all.from, to: all.from + 40 * DAY };
-    const questions: readonly Presence[] = ["ends", "starts", "phases", "requests", "kube-system"];
+    const questions: readonly Presence[] = [
+      "ends",
+      "starts",
+      "phases",
+      "both phases",
+      "zero phases",
+      "requests",
+      "kube-system",
+      "own pods",
+    ];
     for (const of of questions) {
-      const found = [...(await real.presence(of, window))].sort();
-      expect({ of, found }).toEqual({ of, found: [...(await memory.presence(of, window))].sort() });
+      const found = [...(await real.presence(of, window))].sort((a, b) => a - b);
+      expect({ of, found }).toEqual({ of, found: [...(await memory.presence(of, window))].sort((a, b) => a - b) });
       expect(found.length).toBeGreaterThan(0);
     }
     const started = new Set((await rowsOf(memory, "start", window)).map(({ uid }) => uid));

@@ -74,6 +74,10 @@ export const NONE: Figures = {
   leftOut: { no_cpu_request: 0, negative_duration: 0, no_start: 0, not_finished: 0 },
 };
 
+/** Whether pods finished in a month and none of them counts: such a month is refused once it is over (all that these kinds finish succeeds). */
+export const isAllLeftOut = ({ jobs, leftOut }: Figures): boolean =>
+  jobs === 0 && leftOut.no_cpu_request + leftOut.negative_duration + leftOut.no_start > 0;
+
 /** Pods without an end, per namespace and kind of absence. */
 export function truthWithoutEnd(cluster: Cluster, options: TruthOptions = {}): Map<string, Record<NoEnd, number>> {
   const counts = new Map<string, Record<NoEnd, number>>();
