@@ -227,6 +227,17 @@ describe("For requests a pod of kube-system must have been seen; without one non
     expect(outcomes(both)["2025-01"]).toBe("metric_missing");
   });
 
+  test("of a month that is long past, 7 days to its end are needed", async () => {
+    const outcomeOf = async (day: string) => {
+      const world = holding([ended("2025-01-08T12:00"), ended(`${day}T12:00`)], since(day), confined);
+      const result = await world.run(NOW, [GRID], { gap: "2025-01" });
+      const stored = await ledgerDays(world, "2025-01");
+      return [outcomes(result)["2025-01"], stored.includes(day), countedIn(result, "2025-01").warnings.length];
+    };
+    expect(await outcomeOf("2025-01-25")).toEqual(["metric_missing", false, 0]);
+    expect(await outcomeOf("2025-01-26")).toEqual(["published", false, 1]);
+  });
+
   test("a pod of kube-system proves it at once", async () => {
     const system = service("kube-system", "dns", { start: at("2025-01-01") });
     const world = holding(JOBS, since("2025-02-10"), { services: [system] });
