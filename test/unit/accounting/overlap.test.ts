@@ -70,6 +70,12 @@ describe("A uid counts once: tenants whose selections of one namespace overlap a
     expect(world.shown("2025-02")).toMatchObject({ jobs: 5, syncJobs: 5 });
   });
 
+  test("on a server that refuses long windows, too", async () => {
+    const world = new World(cluster(JOBS));
+    const options = { gap: ["2025-01", "2025-03"], memory: { maxWindow: 2 * 86_400 } } as const;
+    await expect(world.run(NOW, [of("one"), of("two")], options)).rejects.toMatchObject({ code: "tenants_overlap" });
+  });
+
   test("three tenants, of which the first and the last overlap", async () => {
     const error = await refusal(twoClusters(), [
       of("a", `cluster="a"`),

@@ -1,4 +1,6 @@
 import { describe, expect, test } from "vitest";
+import type { Sighting } from "../../../lib/accounting/ports.ts";
+import type { Tenant } from "../../../lib/accounting/tenant.ts";
 import type { Cluster, Job } from "../../simulator/index.ts";
 import { MemoryMonitoring } from "../../support/memory-monitoring.ts";
 import { changedMonitoring } from "../../support/stub-monitoring.ts";
@@ -130,6 +132,60 @@ describe("Gaps over 30 minutes: the day settles after 48 h, is marked, warned of
     expect(countedIn(result, "2025-02").warnings).toEqual([
       expect.stringContaining("from 2025-02-10 12:00 to 2025-02-10 14:00 UTC (2 h)"),
     ]);
+  });
+});
+
+describe("Seen means pods were seen", () => {
+  /** A run whose monitoring was seen otherwise than the series say. */
+  const seeing = (change: (seen: Sighting) => Sighting, now = "2025-02-20") => {
+    const one = world([ended("2025-02-03T12:00")]);
+    const monitoring = ({ selection }: Tenant) => {
+      const memory = new MemoryMonitoring(one.series, selection);
+      return changedMonitoring(memory, { seen: async (window) => change(await memory.seen(window)) });
+    };
+    return one.run(now, [GRID], { monitoring });
+  };
+  const stretch = (from: string, to: string) => ({ from: at(from), to: at(to) });
+
+  test("over a day of `up` without any pod counts as days without jobs, with a warning in each of its months", async () => {
+    const upOnly = [stretch("2025-01-30T12:00", "2025-02-02T12:00"), stretch("2025-02-10", "2025-02-11")];
+    const result = await seeing((seen) => ({ ...seen, upOnly }));
+    expect(outcomes(result)).toEqual({ "2025-01": "published", "2025-02": "published" });
+    const text = "grid: kube-state-metrics was up but showed no pod of any namespace from";
+    expect(["2025-01", "2025-02"].map((month) => countedIn(result, month).warnings)).toEqual([
+      [expect.stringContaining(`${text} 2025-01-30 12:00 to 2025-02-01 00:00 UTC (36 h);`)],
+      [expect.stringContaining(`${text} 2025-02-01 00:00 to 2025-02-02 12:00 UTC (36 h);`)],
+    ]);
+  });
+
+  test("pods of single nodes that were missing for days are a gap, and make no day unseen", async () => {
+    const partly = [stretch("2025-02-09T12:00", "2025-02-12T12:00")];
+    const result = await seeing((seen) => ({ ...seen, partly }));
+    expect(outcomes(result)["2025-02"]).toBe("published");
+    const { warnings, days } = countedIn(result, "2025-02");
+    expect(warnings).toEqual([
+      expect.stringContaining("from 2025-02-09 12:00 to 2025-02-12 12:00 UTC (3 days); jobs that"),
+    ]);
+    expect(days.flatMap(({ day, gaps }) => (gaps.length > 0 ? [day] : []))).toEqual([
+      "2025-02-09",
+      "2025-02-10",
+      "2025-02-11",
+      "2025-02-12",
+    ]);
+    // Days with a gap settle after 48 hours.
+    const early = await seeing((seen) => ({ ...seen, partly }), "2025-02-14T23:00");
+    expect([...countedIn(early, "2025-02").settled].at(-1)).toBe("2025-02-13");
+    expect(countedIn(early, "2025-02").settled.has("2025-02-12")).toBe(false);
+  });
+
+  test("days on which Prometheus has data but no pod are unseen", async () => {
+    const silent = stretch("2025-02-09", "2025-02-11");
+    const without = (seen: Sighting): Sighting => ({
+      ...seen,
+      cells: seen.cells.filter((cell) => cell <= silent.from || cell > silent.to),
+      silent: [silent],
+    });
+    expect(outcomes(await seeing(without))).toEqual({ "2025-01": "published", "2025-02": "monitoring_not_seen" });
   });
 });
 

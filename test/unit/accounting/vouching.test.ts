@@ -121,6 +121,26 @@ describe("Facts vouch for each other: a metric that has no series at all, while 
     });
   });
 
+  test.each([
+    ["Failed", "Succeeded"],
+    ["Succeeded", "Failed"],
+  ] as const)(
+    "rows of %s only are dropped: pods that end so lack them, those that end as %s count",
+    async (gone, kept) => {
+      const jobs = [ended("2025-02-03T12:00", { outcome: kept }), ended("2025-02-10T12:00", { outcome: gone })];
+      const rows = ({ name, labels }: Series) => name === "kube_pod_status_phase" && labels["phase"] === gone;
+      const world = holding(jobs, (series) => dropped(series, rows));
+      const result = await world.run(NOW, [GRID], { gap: "2025-02", allowIncomplete: true });
+      expect(world.shown("2025-02").jobs).toBe(1);
+      expect(countedIn(result, "2025-02").warnings).toContainEqual(
+        "grid: published without pods of which a fact is missing, on 2025-02-10.",
+      );
+      const refused = await world.run(NOW, [GRID], { gap: "2025-02" });
+      expect(outcomes(refused)).toEqual({ "2025-02": "phase_missing" });
+      expect(message(unitIn(refused, "2025-02"))).toContain("has no series in any namespace on 2025-02-10, though");
+    },
+  );
+
   test("several metrics: all of them are named", async () => {
     const world = holding(JOBS, (series) =>
       dropped(dropped(series, metric("kube_pod_start_time"), { to: at("2025-01-09") }), requests, {
@@ -225,6 +245,17 @@ describe("For requests a pod of kube-system must have been seen; without one non
     expect(await ledgerDays(world, "2025-01")).not.toContain("2025-01-29");
     const both = await world.run(NOW, [GRID], { gap: ["2025-01", "2025-02"] });
     expect(outcomes(both)["2025-01"]).toBe("metric_missing");
+  });
+
+  test("of a month that is long past, 7 days to its end are needed", async () => {
+    const outcomeOf = async (day: string) => {
+      const world = holding([ended("2025-01-08T12:00"), ended(`${day}T12:00`)], since(day), confined);
+      const result = await world.run(NOW, [GRID], { gap: "2025-01" });
+      const stored = await ledgerDays(world, "2025-01");
+      return [outcomes(result)["2025-01"], stored.includes(day), countedIn(result, "2025-01").warnings.length];
+    };
+    expect(await outcomeOf("2025-01-25")).toEqual(["metric_missing", false, 0]);
+    expect(await outcomeOf("2025-01-26")).toEqual(["published", false, 1]);
   });
 
   test("a pod of kube-system proves it at once", async () => {
