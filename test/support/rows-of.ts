@@ -6,11 +6,7 @@ import type { Fact, Monitoring, Only, Row, Window } from "../../lib/accounting/p
  */
 export async function rowsOf(monitoring: Monitoring, fact: Fact, window: Window, only?: Only): Promise<readonly Row[]> {
   const rows = new Map<string, Row>();
-<<<<<<< HEAD
   // Each monitoring has its own name of a copy.
-=======
-  // Which copy it is has no meaning of its own, so that rows of two monitorings can be compared.
->>>>>>> h-t1
   const take = ({ copy: _copy, ...row }: Row): void => {
     const key = keyOf(fact, row);
     const held = rows.get(key);
