@@ -6,13 +6,14 @@ import prettyBytes from "pretty-bytes";
 import { lean } from "./lean-bundle.ts";
 
 const root = resolve(import.meta.dirname, "..");
-const LARGEST = 1_000_000;
+/** A guard against dependencies that come in unseen: the bundles have a little less. */
+const LARGEST = 1_100_000;
 
 export type FunctionBundle = { readonly name: string; readonly file: string; readonly bytes: number };
 
 /**
  * Builds all functions into `outdir` (default dist/functions). The AWS SDK is bundled, so that the version that was tested
- * is the version that runs. Throws on any error or warning of the bundler, and if a bundle is larger than 1 MB.
+ * is the version that runs. Throws on any error or warning of the bundler, and if a bundle is larger than 1.1 MB.
  */
 export async function buildFunctions(
   outdir: string = join(root, "dist", "functions"),

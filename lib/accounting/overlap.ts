@@ -21,9 +21,7 @@ export async function checkOverlap(
   for (const [index, tenant] of tenants.entries()) {
     for (const other of tenants.slice(0, index)) {
       if (other.selection.namespace !== tenant.selection.namespace || areApart(tenant, other)) continue;
-      const shared =
-        (await sharedUid(monitoring(tenant), monitoring(other), window)) ??
-        (await sharedUid(monitoring(other), monitoring(tenant), window));
+      const shared = await sharedUidOf(monitoring(tenant), monitoring(other), window);
       if (shared !== undefined) throw overlapError(other, tenant, shared);
     }
   }
@@ -46,6 +44,19 @@ function equalities({ selection }: Tenant): ReadonlyMap<string, string> {
       return label === undefined || value === undefined || OF_COPIES.test(label) ? [] : [[label, value]];
     }),
   );
+}
+
+/**
+ * A uid that both have, looked for from either side. Where one of them does not answer, there is none: its own count fails too, and
+ * the fault of one tenant must not fail another.
+ */
+async function sharedUidOf(one: Monitoring, other: Monitoring, window: Window): Promise<string | undefined> {
+  try {
+    return (await sharedUid(one, other, window)) ?? (await sharedUid(other, one, window));
+  } catch (thrown) {
+    if (thrown instanceof GridmeterError) return undefined;
+    throw thrown;
+  }
 }
 
 /** A uid that both have, if there is one in the sample of the first. */
