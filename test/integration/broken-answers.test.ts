@@ -78,7 +78,8 @@ describe("a body that is cut", () => {
     // Side by side, since each waits a while before it tries again.
     const found = await pLimit(50).map(places, (cut) => ask(server, 60, `${cut}`));
     for (const { rows, error } of found) expect({ rows, error }).toEqual({ rows: TRUTH, error: undefined });
-    const again = places.filter((cut) => server.tries(`/${cut}/api/v1/query`) === 2);
+    // A fact is asked in both spellings of its labels: one answer is cut, and comes again.
+    const again = places.filter((cut) => server.tries(`/${cut}/api/v1/query`) === 3);
     // Only what stands behind the whole of the text may be missing.
     expect(again.length).toBeGreaterThanOrEqual((bytes.length - 12) / every);
   });
@@ -178,7 +179,7 @@ describe("an answer that does not end", () => {
 
   test.concurrent("a refusal without an end is read as far as it tells anything, and tried again", async () => {
     await using server = await startWireServer((socket, _path, tries) => {
-      if (tries === 2) socket.end(GOOD_ANSWER);
+      if (tries >= 2) socket.end(GOOD_ANSWER);
       else flood(socket, response("slow down", { status: 429 }), () => rest);
     });
     expect(await ask(server, 10)).toMatchObject({ rows: TRUTH, error: undefined });
