@@ -121,7 +121,7 @@ test("a table of the months on stdout, all else on stderr", async () => {
   const [header, ...rows] = run.stdout.split("\n").filter((line) => line.startsWith("│"));
   expect(header).toMatch(/month.*tenant.*jobs.*core hours.*first end.*last end.*left out.*status/);
   expect(rows.join("\n")).toMatch(/no_cpu_request \d/);
-  expect(run.stdout).toMatch(/grid: \d+ pods had no end/);
+  expect(rows.join("\n")).toMatch(/no_end \d/);
   expect(run.stdout).not.toContain("messages are in");
   expect(run.stderr).toContain("messages are in dirq:./gridmeter-data/outgoing");
 });
@@ -303,7 +303,8 @@ describe("plan", () => {
     );
     expect(run.stdout).toContain(`would decide about EXAMPLE-SITE ${SUBMIT_HOST}`);
     expect(run.stdout).toContain("never published");
-    expect(run.stdout).toContain('kube_pod_completion_time{namespace="grid"}');
+    expect(run.stdout).toContain('kube_pod_completion_time{namespace="grid",exported_namespace=""}');
+    expect(run.stdout).toContain('kube_pod_completion_time{exported_namespace="grid"}');
     expect(proxy.requests).toEqual([]);
     expect(await treeOf(cwd)).toEqual([]);
   });
@@ -332,7 +333,7 @@ describe("check", () => {
     tenants: z.array(
       z.object({
         findings: z.array(
-          z.object({ question: z.string(), ok: z.boolean(), answer: z.string(), remedy: z.string().optional() }),
+          z.object({ question: z.string(), verdict: z.string(), answer: z.string(), remedy: z.string().optional() }),
         ),
       }),
     ),
@@ -349,24 +350,27 @@ describe("check", () => {
 
   test("an unknown namespace: what is wrong, and what to do", async () => {
     const run = await gridmeter(["check"], { NAMESPACE: "gird" });
-    expect(run.code).toBe(4);
+    expect(run.code).toBe(2);
     expect(run.stdout).toMatch(
-      /BAD {2}Is the namespace there\? no, "gird".*known are: .*grid.*\n +Set NAMESPACE to one of them/,
+      /WARN Is the namespace there\? no, "gird".*known are: .*grid.*\n +Set NAMESPACE to one of them/,
     );
+    expect(run.stdout).toMatch(/BAD {2}Would \d{4}-\d\d be published\? no: namespace_unknown: .*Correct NAMESPACE/);
     const { exitCode, tenants } = found.parse(jsonOf(await gridmeter(["check", "--json"], { NAMESPACE: "gird" })));
-    expect(exitCode).toBe(4);
-    const bad = tenants[0]?.findings.filter(({ ok }) => !ok) ?? [];
-    expect(bad.length).toBeGreaterThan(1);
-    for (const { remedy } of bad) expect(remedy).toMatch(/\w{3}/);
-    expect(tenants[0]?.findings.find(({ question }) => question.includes("last hour"))?.ok).toBe(true);
+    expect(exitCode).toBe(2);
+    const doubts = tenants[0]?.findings.filter(({ verdict }) => verdict === "WARN") ?? [];
+    expect(doubts.length).toBeGreaterThan(1);
+    for (const { remedy } of doubts) expect(remedy).toMatch(/\w{3}/);
+    expect(tenants[0]?.findings.find(({ question }) => question.includes("last hour"))?.verdict).toBe("ok");
   });
 
-  test("nobody there: one answer, and no more questions", async () => {
+  test("nobody there: it is said, and no month can be published", async () => {
     const run = await gridmeter(["check", "--json"], { PROMETHEUS_SERVER: "http://127.0.0.1:1" });
     expect(run.code).toBe(4);
     const [tenant] = found.parse(jsonOf(run)).tenants;
-    expect(tenant?.findings).toHaveLength(1);
-    expect(tenant?.findings[0]?.answer).toContain("prometheus_unreachable");
+    const [reach, ...months] = tenant?.findings ?? [];
+    expect(reach).toMatchObject({ question: "Is Prometheus reachable?", verdict: "WARN" });
+    expect(months.map(({ verdict }) => verdict)).toEqual(["BAD", "BAD"]);
+    for (const { answer } of tenant?.findings ?? []) expect(answer).toContain("prometheus_unreachable");
   });
 });
 
