@@ -30,6 +30,7 @@ const POINTS = { value: 8640, presence: 288 };
 const TOGETHER = 288 * CELL;
 /** Shorter stretches without a sign are no gap (accounting-rules: Gaps), so that nothing more is asked about them. */
 const GAP = 1800;
+const HOUR = 3600;
 
 /**
  * The selectors that show a pod, best first (accounting-rules: Seen or not seen). A later one is asked only for cells that the
@@ -126,14 +127,16 @@ async function lastPodsBefore(client: Client, selection: Selection, moment: numb
   const days = new Set<number>();
   for (const evidence of evidenceOf(selection)) {
     const ask = async (part: Window, uids: readonly string[]): Promise<readonly never[]> => {
-      const query = evidenceQuery(narrowed(evidence, uids), day);
-      for (const { values } of await client.range(query, part.from + day, part.to, day))
+      // Days are asked for as such, what is less by the hour.
+      const step = (part.to - part.from) % day === 0 ? day : HOUR;
+      const query = evidenceQuery(narrowed(evidence, uids), step);
+      for (const { values } of await client.range(query, part.from + step, part.to, step))
         for (const [at] of values) days.add(at);
       return [];
     };
     await inParts([{ from, to: moment }], ask, {
       asked: "the last pods before a gap",
-      shortest: day,
+      shortest: HOUR,
       uidLabels: evidenceLabels(evidence, selection),
     });
     if (days.size > 0) break;

@@ -10,6 +10,7 @@ import { labelValue, spellings } from "./labels.ts";
 import type { Spelling } from "./labels.ts";
 import { findNamespaces, findStrayPrefix } from "./namespaces.ts";
 import { copyQueries, factQuery, presenceQueries, sampleQuery, sightQuery } from "./queries.ts";
+import type { SeriesOf } from "./queries.ts";
 import { checkedUid, rowReader } from "./rows.ts";
 import type { RowReader } from "./rows.ts";
 import { narrowedTo, uidLabels } from "./uid-parts.ts";
@@ -17,6 +18,7 @@ import { countSplitLabels, findVoLabel } from "./vo-label.ts";
 
 /** Pods named one by one in a query: VictoriaMetrics takes no query longer than 16 KiB, and some facts name them twice or more. */
 const NAMED_AT_ONCE = 400;
+const HOUR = 3600;
 const DAY = 86_400;
 /** A sample of uids is taken from so many parts of a window. */
 const SAMPLED_AT = 4;
@@ -105,7 +107,7 @@ async function handOver(
   else await client.gatherBy(reader.label, query, at, nothing, (_into, text, value) => add(reader.ofText(text, value)));
 }
 
-/** A range query has a point at the end of each day on which a pod was seen. Within one day, less is asked. */
+/** A range query has a point at the end of each day on which a pod was seen. Of less than a day, no more than that is asked. */
 async function askLastDay(
   client: Client,
   selection: Selection,
@@ -116,13 +118,20 @@ async function askLastDay(
 ): Promise<void> {
   const first = (Math.floor(from / DAY) + 1) * DAY;
   const last = Math.ceil(to / DAY) * DAY;
-  const isOneDay = first >= last;
-  const query = sightQuery(selection, spelling, only, isOneDay ? to - from : DAY);
-  const answer = await (isOneDay ? client.range(query, to, to, DAY) : client.range(query, first, last, DAY));
-  for (const { labels, values } of answer) {
-    const [at] = values.at(-1) ?? [];
-    const uid = checkedUid(labelValue(labels, "uid", spelling), selection);
-    if (at !== undefined) take({ uid, value: (Math.ceil(at / DAY) - 1) * DAY });
+  const asked =
+    to - from < DAY
+      ? [
+          { from, to: Math.min(to, first) },
+          { from: first, to },
+        ].map((part) => ({ first: part.to, last: part.to, seconds: part.to - part.from }))
+      : [{ first, last, seconds: DAY }];
+  for (const part of asked.filter(({ seconds }) => seconds > 0)) {
+    const query = sightQuery(selection, spelling, only, part.seconds);
+    for (const { labels, values } of await client.range(query, part.first, part.last, DAY)) {
+      const [at] = values.at(-1) ?? [];
+      const uid = checkedUid(labelValue(labels, "uid", spelling), selection);
+      if (at !== undefined) take({ uid, value: (Math.ceil(at / DAY) - 1) * DAY });
+    }
   }
 }
 
@@ -152,33 +161,45 @@ function keyOf(labels: Sample["labels"]): string {
   return JSON.stringify(Object.entries(others).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** See `Monitoring.presence`; a later query is asked only for days that the ones before leave open. */
+/** See `Monitoring.presence`. */
 async function findPresence(
   client: Client,
   selection: Selection,
   of: Presence,
   window: Window,
 ): Promise<ReadonlySet<number>> {
+  if (of !== "both phases") return findSeries(client, selection, of, window);
+  const succeeded = await findSeries(client, selection, "Succeeded", window);
+  if (succeeded.size === 0) return succeeded;
+  const failed = await findSeries(client, selection, "Failed", window);
+  return new Set([...succeeded].filter((day) => failed.has(day)));
+}
+
+/** Days on which a series was there; a later query is asked only for days that the ones before leave open. */
+async function findSeries(
+  client: Client,
+  selection: Selection,
+  of: SeriesOf,
+  window: Window,
+): Promise<ReadonlySet<number>> {
   const found = new Set<number>();
-  const parting = { asked: `whether there is any series of ${of}`, shortest: DAY, uidLabels: uidLabels(selection) };
-  for (const queryOf of presenceQueriesBy(of, selection)) {
+  const parting = { asked: `whether there is any series of ${of}`, uidLabels: uidLabels(selection) };
+  for (const index of presenceQueries(of, selection).keys()) {
     const ask = async ({ from, to }: Window, uids: readonly string[]): Promise<readonly never[]> => {
-      for (const { values } of await client.range(queryOf(uids), from + DAY, to, DAY))
-        for (const [at] of values) found.add(at - DAY);
+      // Days are asked for as such, what is less by the hour.
+      const step = (to - from) % DAY === 0 ? DAY : HOUR;
+      const query = presenceQueries(of, narrowedTo(selection, uids), step)[index] ?? "";
+      for (const { values } of await client.range(query, from + step, to, step))
+        for (const [at] of values) found.add((Math.ceil(at / DAY) - 1) * DAY);
       return [];
     };
     const isKnown = ({ from, to }: Window): boolean => {
-      for (let day = from; day < to; day += DAY) if (!found.has(day)) return false;
+      for (let day = Math.floor(from / DAY) * DAY; day < to; day += DAY) if (!found.has(day)) return false;
       return true;
     };
-    await inParts([window], ask, { ...parting, known: isKnown });
+    await inParts([window], ask, { ...parting, shortest: HOUR, known: isKnown });
   }
   return found;
-}
-
-function presenceQueriesBy(of: Presence, selection: Selection): readonly ((uids: readonly string[]) => string)[] {
-  const queries = (uids: readonly string[]): readonly string[] => presenceQueries(of, narrowedTo(selection, uids));
-  return queries([]).map((_, index) => (uids) => queries(uids)[index] ?? "");
 }
 
 async function findSample(

@@ -116,7 +116,16 @@ export async function findStrayPrefix(
   selection: Selection,
   window: Window,
 ): Promise<string | undefined> {
-  const pods = (await client.instant(strayQuery(selection, window), window.to)).map((sample) => sample.labels);
+  const found: Sample["labels"][] = [];
+  const ask = async (part: Window, uids: readonly string[]): Promise<readonly never[]> => {
+    const samples = await client.instant(strayQuery(narrowedTo(selection, uids), part), part.to);
+    for (const { labels: names } of samples) found.push(names);
+    return [];
+  };
+  const enough = (): boolean => found.length >= COMPARED;
+  const parting = { asked: "the labels of the pods", shortest: GLANCE_SECONDS, uidLabels: uidLabels(selection) };
+  await inParts([window], ask, { ...parting, known: enough });
+  const pods = found;
   const valuesOf = (label: string): ReadonlySet<string> => new Set(pods.map((each) => each[label] ?? ""));
   if (valuesOf("pod").size !== 1 || pods.length < 2) return undefined;
   const prefixes = Object.keys(pods[0] ?? {})

@@ -147,12 +147,15 @@ export function sightQuery(
   return `group by (${labelsOf("uid", spelling).join(",")}) (${overTime("last_over_time", series, seconds)})`;
 }
 
-/** Whether anybody reported the metric on a day, in any visible namespace: a range query with a point at the end of each day. */
-export function presenceQueries(of: Presence, selection: Selection): readonly string[] {
+/** What is looked for in one series: both phases are two. */
+export type SeriesOf = Exclude<Presence, "both phases"> | "Succeeded" | "Failed";
+
+/** Whether anybody reported the metric in the seconds before, in any visible namespace: a range query has a point for each day. */
+export function presenceQueries(of: SeriesOf, selection: Selection, seconds: number = DAY): readonly string[] {
   const { matchers } = selection;
   const prefix = renamedPrefix(selection);
   const daily = (metric: string, more: readonly string[]): string =>
-    `group(${overTime("last_over_time", [selector(metric, [...more, ...matchers])], DAY)})`;
+    `group(${overTime("last_over_time", [selector(metric, [...more, ...matchers])], seconds)})`;
   const inKubeSystem = [[`namespace="kube-system"`, `${prefix}namespace=""`], [`${prefix}namespace="kube-system"`]];
   switch (of) {
     case "ends":
@@ -168,16 +171,13 @@ export function presenceQueries(of: Presence, selection: Selection): readonly st
       // Pods of kube-system are few and request CPU, so that the others are rarely asked for.
       return [...inKubeSystem.map(requests), requests([])];
     }
-    case "both phases": {
-      const [succeeded, failed] = ["Succeeded", "Failed"].map((phase) =>
-        daily("kube_pod_status_phase", [`phase="${phase}"`]),
-      );
-      return [`${succeeded} and ${failed}`];
-    }
+    case "Succeeded":
+    case "Failed":
+      return [daily("kube_pod_status_phase", [`phase="${of}"`])];
     case "zero phases":
       return [...ownPods(selection), []].map(
         (pods) =>
-          `group(${overTime("last_over_time", [selector("kube_pod_status_phase", [`phase="Pending"`, ...pods, ...matchers])], DAY)} == 0)`,
+          `group(${overTime("last_over_time", [selector("kube_pod_status_phase", [`phase="Pending"`, ...pods, ...matchers])], seconds)} == 0)`,
       );
     case "own pods":
       return spellings(selection).flatMap((spelling) =>

@@ -127,16 +127,18 @@ async function gapOf(
   const compared = [...others, ...running.filter(isMine)].slice(0, COMPARED);
   const copies = seriesOf(selection, compared).flatMap((pods) => othersOf(target).map((other) => [...pods, ...other]));
   // Asked first: after an ordinary redeployment the successor shows them, and nothing more is asked.
-  if (compared.length > 0 && (await isThere(client, copies, away.from + GAP, seconds + GAP))) return undefined;
+  if (compared.length > 0 && (await isThere(client, selection, copies, away.from + GAP, seconds + GAP)))
+    return undefined;
   if (!(await hasShownTenant(client, selection, target, away.from))) return undefined;
   const until = Math.min(window.to, away.from + MOST_CELLS * CELL);
   const after = { from: away.from, to: until };
   const isNode = await isOfOneNode(client, selection, target, away.from, seconds);
   if (away.how === "down") {
-    const replaced = compared.length === 0 ? undefined : await firstCell(client, copies, after);
+    const replaced = compared.length === 0 ? undefined : await firstCell(client, selection, copies, after);
     return { from: away.from, to: Math.min(away.to, replaced ?? Infinity), isNode };
   }
-  const returned = compared.length === 0 ? undefined : await firstCell(client, seriesOf(selection, compared), after);
+  const returned =
+    compared.length === 0 ? undefined : await firstCell(client, selection, seriesOf(selection, compared), after);
   return returned === undefined ? undefined : { from: away.from, to: returned, isNode };
 }
 
@@ -149,15 +151,13 @@ async function podsOf(
   seconds: number,
 ): Promise<readonly Pod[]> {
   const prefix = renamedPrefix(selection);
-  const ask = async (_part: Window, uids: readonly string[]): Promise<readonly Sample[]> => {
+  const ask = async ({ from, to }: Window, uids: readonly string[]): Promise<readonly Sample[]> => {
     const own = [`phase="Running"`, ...matchersOf(target), ...selection.matchers, ...uids];
-    const running = `last_over_time(${selector("kube_pod_status_phase", own)}[${seconds}s]) == 1`;
-    return client.instant(`group by (namespace,${prefix}namespace,uid,${prefix}uid) (${running})`, at);
+    const running = `last_over_time(${selector("kube_pod_status_phase", own)}[${to - from}s]) == 1`;
+    return client.instant(`group by (namespace,${prefix}namespace,uid,${prefix}uid) (${running})`, to);
   };
-  // In parts by uid only: what was seen last is looked for in the whole stretch.
   const found = await inParts([{ from: at - seconds, to: at }], ask, {
     asked: "the pods of one kube-state-metrics",
-    shortest: seconds,
     uidLabels: uidLabels(selection),
   });
   return found.map(({ labels }) => ({
@@ -169,7 +169,7 @@ async function podsOf(
 /** Whether a target has shown any pod of the tenant of late. */
 async function hasShownTenant(client: Client, selection: Selection, target: Target, at: number): Promise<boolean> {
   const own = spellings(selection).map(({ namespace }) => [...namespace, ...matchersOf(target), ...selection.matchers]);
-  return isThere(client, own, at, SHOWN_OF_LATE);
+  return isThere(client, selection, own, at, SHOWN_OF_LATE);
 }
 
 const matchersOf = ({ job, instance }: Target): readonly string[] => [
@@ -193,40 +193,54 @@ function seriesOf(selection: Selection, pods: readonly Pod[]): readonly (readonl
   ];
 }
 
-const phases = (selectors: readonly (readonly string[])[], seconds: number): string =>
-  selectors.map((each) => `last_over_time(${selector("kube_pod_status_phase", each)}[${seconds}s])`).join(" or ");
+/** @param uids matchers of those that are asked for in this part */
+const phases = (selectors: readonly (readonly string[])[], uids: readonly string[], seconds: number): string =>
+  selectors
+    .map((each) => `last_over_time(${selector("kube_pod_status_phase", [...each, ...uids])}[${seconds}s])`)
+    .join(" or ");
 
 /** Whether any of the series was there in the seconds before a moment. */
 async function isThere(
   client: Client,
+  selection: Selection,
   selectors: readonly (readonly string[])[],
   at: number,
   seconds: number,
 ): Promise<boolean> {
   let found = false;
-  const ask = async ({ from, to }: Window): Promise<readonly never[]> => {
-    found ||= (await client.instant(`group(${phases(selectors, to - from)})`, to)).length > 0;
+  const ask = async ({ from, to }: Window, uids: readonly string[]): Promise<readonly never[]> => {
+    found ||= (await client.instant(`group(${phases(selectors, uids, to - from)})`, to)).length > 0;
     return [];
   };
-  await inParts([{ from: at - seconds, to: at }], ask, { asked: COPIES, known: () => found });
+  await inParts([{ from: at - seconds, to: at }], ask, {
+    asked: COPIES,
+    uidLabels: uidLabels(selection),
+    known: () => found,
+  });
   return found;
 }
 
 /** The beginning of the first cell of the window in which any of the series was there. */
 async function firstCell(
   client: Client,
+  selection: Selection,
   selectors: readonly (readonly string[])[],
   window: Window,
 ): Promise<number | undefined> {
   let first: number | undefined;
-  const ask = async ({ from, to }: Window): Promise<readonly never[]> => {
-    const [found] = await client.range(`group(${phases(selectors, CELL)})`, from + CELL, to, CELL);
+  const ask = async ({ from, to }: Window, uids: readonly string[]): Promise<readonly never[]> => {
+    const [found] = await client.range(`group(${phases(selectors, uids, CELL)})`, from + CELL, to, CELL);
     const [at] = found?.values[0] ?? [];
     if (at !== undefined) first = Math.min(at - CELL, first ?? Infinity);
     return [];
   };
   if (window.to - window.from >= CELL)
-    await inParts([window], ask, { asked: COPIES, shortest: CELL, known: () => first !== undefined });
+    await inParts([window], ask, {
+      asked: COPIES,
+      shortest: CELL,
+      uidLabels: uidLabels(selection),
+      known: () => first !== undefined,
+    });
   return first;
 }
 

@@ -4,7 +4,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { kindsCluster, makeJob, monthStart, openMetrics, Random, simulate } from "../simulator/index.ts";
+import { kindsCluster, makeJob, monthStart, openMetrics, Random, simulate, STACK } from "../simulator/index.ts";
 import type { Cluster, Series } from "../simulator/index.ts";
 import { visible } from "../../lib/plain-text.ts";
 import { prometheusError, startFaultProxy } from "../support/fault-proxy.ts";
@@ -35,7 +35,9 @@ function badData(): string {
   const start = monthStart("2025-01") + 9 * 86_400;
   const random = new Random("bad data");
   const namespaces = ["good", "no-phase", "nan-end", "inf-start", "nan-cores"];
-  const jobs = namespaces.map((namespace) => makeJob("plain", namespace, random, { start, end: start + 3600 }));
+  const jobs = [...namespaces, "no-phase", "no-phase"].map((namespace) =>
+    makeJob("plain", namespace, random, { start, end: start + 3600 }),
+  );
   const cluster: Cluster = {
     ...kindsCluster({ kinds: [] }),
     to: monthStart("2025-02") + 86_400,
@@ -45,7 +47,15 @@ function badData(): string {
   };
   const without = ({ name, labels }: Series): boolean =>
     !(labels["namespace"] === "no-phase" && name === "kube_pod_status_phase");
-  const text = [...openMetrics(simulate(cluster).filter(without))].join("");
+  // Another cluster of the same server, of which nobody reports the phases of finished pods.
+  const lacking: Cluster = {
+    ...cluster,
+    stacks: [{ ...STACK, labels: { cluster: "lacking" } }],
+    jobs: jobs.slice(0, 1),
+  };
+  const isTerminal = ({ labels }: Series): boolean => ["Succeeded", "Failed"].includes(labels["phase"] ?? "");
+  const series = [...simulate(cluster).filter(without), ...simulate(lacking).filter((one) => !isTerminal(one))];
+  const text = [...openMetrics(series)].join("");
   const bad = [
     ["kube_pod_completion_time", "nan-end", "NaN"],
     ["kube_pod_start_time", "inf-start", "+Inf"],
@@ -94,7 +104,9 @@ function refusalOf(run: Awaited<ReturnType<typeof account>>, says: readonly stri
     codes: errors.map((error) => error.code),
     exit: run.code,
     unsaid: says.filter((text) => !message.includes(text)),
-    saysWhatWasDone: /nothing (of this month )?was (asked for or )?published|was not published/i.test(message),
+    saysWhatWasDone: /nothing (of (this month|\d{4}-\d{2}) )?was (asked for or )?published|was not published/i.test(
+      message,
+    ),
     // People who do not ask for JSON read the same on stderr.
     onStderr: run.stderr.includes(`${code}: ${message}`),
     messages: run.messages,
@@ -209,7 +221,8 @@ async function startLate(upstream: string, requests: number): Promise<Awaited<Re
 }
 
 describe("a real Prometheus with bad data", () => {
-  const settings = (namespace: string): Record<string, string> => leastSettings(server.url, { NAMESPACE: namespace });
+  const settings = (namespace: string): Record<string, string> =>
+    leastSettings(server.url, { NAMESPACE: namespace, PROMETHEUS_LABELS: 'cluster=""' });
 
   test("the good one is published", async () => {
     const run = await account(settings("good"));
@@ -220,7 +233,12 @@ describe("a real Prometheus with bad data", () => {
   test("no sign of monitoring in the period", async () => {
     const run = await account(settings("good"), gap("2024-06", "2024-07"));
     expect(
-      refusalOf(run, ["30 whole days of 2024-06", "ACCOUNTING_SINCE", "--allow-incomplete", "MONITORING_SELECTOR"]),
+      refusalOf(run, [
+        "whole days of 2024-06: 2024-06-01 to 2024-06-30 (30 days)",
+        "ACCOUNTING_SINCE",
+        "--allow-incomplete",
+        "MONITORING_SELECTOR",
+      ]),
     ).toEqual(refused("monitoring_not_seen", 3));
   });
 
@@ -232,11 +250,20 @@ describe("a real Prometheus with bad data", () => {
     expect(run.messages.join("\n")).not.toContain("2024-12");
   });
 
-  test("completions without phases", async () => {
+  test("completions without phases, though other pods have them", async () => {
     const run = await account(settings("no-phase"));
-    expect(refusalOf(run, ["1 completions", "kube_pod_status_phase", "--metric-allowlist"])).toEqual(
-      refused("phase_missing", 4),
-    );
+    const says = [
+      "3 of 3 pods of 2025-01-10 (100.0 %) have no phase",
+      "when asked once more",
+      "Replicas of Prometheus",
+    ];
+    expect(refusalOf(run, says)).toEqual(refused("answers_disagree", 4));
+  });
+
+  test("phases that nobody reports", async () => {
+    const run = await account({ ...settings("good"), PROMETHEUS_LABELS: 'cluster="lacking"' });
+    const says = ["kube_pod_status_phase", "2025-01-10", "--metric-allowlist", "--allow-incomplete"];
+    expect(refusalOf(run, says)).toEqual(refused("phase_missing", 3));
   });
 
   test.each([
