@@ -247,13 +247,13 @@ type DryRun = {
 
 describe("a month that takes more than one invocation", () => {
   test("goes on where it was, as a new message each time, and ends with the same messages", async () => {
-    const slow = await startSlowProxy(prometheus.url, 250);
+    const slow = await startSlowProxy(prometheus.url, 150);
     const single = { NAMESPACE: MIXED, TENANTS_PARAMETER: "", QUERY_CONCURRENCY: "1" };
     try {
       const one = await deployed(moto, slow.url, single);
       const [plan, account] = [await lambda("plan", one.env), await lambda("account", one.env)];
       answerOf(await plan.invoke({ mode: "gap", start: "2025-01-01T00:00:00Z", end: "2025-02-01T00:00:00Z" }));
-      const events = await work(one, account, 8);
+      const events = await work(one, account, 16);
       const records = events.flatMap(({ Records }) => Records);
       expect(records.length).toBeGreaterThan(1);
       expect(new Set(records.map(({ messageId }) => messageId)).size).toBe(records.length);
