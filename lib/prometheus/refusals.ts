@@ -45,9 +45,11 @@ export function isTooLong(status: number, words: string): boolean {
 /** What a server says in more characters than this is a page, or a text that somebody made. */
 const LONGEST_POINT = 4000;
 
-/** The words that are looked at. */
+/** The words that are looked at: of a long text both ends, since VictoriaMetrics quotes parts of the query before it comes to the point. */
 function pointOf(words: string): string {
-  return withoutQuery(words).slice(0, LONGEST_POINT);
+  const text = withoutQuery(words);
+  if (text.length <= LONGEST_POINT) return text;
+  return `${text.slice(0, LONGEST_POINT / 2)} ... ${text.slice(-LONGEST_POINT / 2)}`;
 }
 
 /** VictoriaMetrics repeats the query before it comes to the point; names in it are not the server's words. */

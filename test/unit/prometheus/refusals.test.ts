@@ -92,6 +92,12 @@ describe("a refusal is judged by what the server says", () => {
       `${VICTORIA} cannot select more than -search.maxSamplesPerQuery=20000 samples`,
       "too_large",
     ],
+    [
+      "VictoriaMetrics",
+      422,
+      `${VICTORIA} cannot execute "${"last_over_time(x[9s]) or ".repeat(400)}": the number of matching timeseries exceeds 20; either narrow down`,
+      "too_large",
+    ],
     ["VictoriaMetrics", 422, `${VICTORIA} cannot process more than 200 samples per series`, "too_large"],
     ["VictoriaMetrics", 422, `${VICTORIA} timeout exceeded during query execution: 30.000 seconds`, "too_large"],
     ["VictoriaMetrics", 422, `${VICTORIA} labelFilterExpr: unexpected token`, "final"],
