@@ -95,7 +95,7 @@ describe("a refusal is judged by what the server says", () => {
     [
       "VictoriaMetrics",
       422,
-      `${VICTORIA} cannot execute "${"last_over_time(x[9s]) or ".repeat(400)}": the number of matching timeseries exceeds 20; either narrow down`,
+      `${VICTORIA} cannot execute "${"last_over_time(x[9s]) or ".repeat(400)}": the number of matching timeseries exceeds 20; either narrow down the search or increase -search.max* command-line flag values`,
       "too_large",
     ],
     ["VictoriaMetrics", 422, `${VICTORIA} cannot process more than 200 samples per series`, "too_large"],
@@ -120,7 +120,7 @@ describe("a refusal is judged by what the server says", () => {
     ["a gateway", 414, "", "final"],
     ["a gateway", 501, "Not Implemented", "final"],
     ["a gateway", 302, "", "final"],
-  ])("%s %i %s", (_, status, words, verdict) => {
+  ])("%s %i %.200s", (_, status, words, verdict) => {
     expect(judgeRefusal(status, words)).toBe(verdict);
   });
 });
