@@ -2,6 +2,7 @@
 import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:http";
+import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { listen } from "../support/fault-proxy.ts";
@@ -24,6 +25,8 @@ await monitoring.facts("end", { from: 0, to: 86400 }, ({ value }) => {
 console.log(JSON.stringify({ rows, sum }));
 `;
 
+const NOTHING = ['{"status":"success","data":{"resultType":"vector","result":[]}}'];
+
 /** An answer of many rows, made while it is sent. */
 function* answer(): Generator<string> {
   yield `{"status":"success","data":{"resultType":"vector","result":[`;
@@ -41,11 +44,13 @@ function* answer(): Generator<string> {
 test(`an answer of ${ROWS} pods is read with a heap of ${HEAP} MB`, async () => {
   let bytes = 0;
   const server = createServer((incoming, outgoing) => {
-    incoming.resume();
     void (async () => {
-      for (const text of answer()) {
-        bytes += text.length;
-        if (!outgoing.write(text)) await once(outgoing, "drain");
+      const form = new URLSearchParams(await text(incoming));
+      // Of labels that were renamed there are none.
+      const isRenamed = form.get("query")?.includes('exported_namespace="grid"') === true;
+      for (const part of isRenamed ? NOTHING : answer()) {
+        bytes += part.length;
+        if (!outgoing.write(part)) await once(outgoing, "drain");
       }
       outgoing.end();
     })();

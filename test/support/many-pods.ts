@@ -25,9 +25,12 @@ function rowOf(query: string, { from, every, nameLength }: ManyPods): ((index: n
   const name = (index: number): string => `"pod":"${`job-${index}-`.padEnd(nameLength, "x")}"`;
   if (query.includes("container_cpu")) return (index) => row(id(index), 1200 + (index % 100));
   if (query.includes("container_memory")) return (index) => row(`"container":"main",${id(index)}`, 2 ** 20 * 50);
-  if (/node=""|Failed/.test(query)) return undefined;
-  if (query.includes('resource="memory"')) return (index) => row(uid(index), 2 ** 30);
-  if (query.includes('resource="cpu"')) return (index) => row(uid(index), 1);
+  // Labels have their own names, and no copy differs from another.
+  if (/node=""|Failed|exported_namespace="[^"]|topk/.test(query)) return undefined;
+  const request = (value: number) => (index: number) =>
+    row(`${uid(index)},"container":"main","gridmeter_value":"${value}"`, 1);
+  if (query.includes('resource="memory"')) return request(2 ** 30);
+  if (query.includes('resource="cpu"')) return request(1);
   if (query.includes("status_phase")) return (index) => row(uid(index), 1);
   if (query.includes("start_time")) return (index) => row(uid(index), from + index * every - HOUR);
   if (query.includes("completion_time")) return (index) => row(`${name(index)},${uid(index)}`, from + index * every);
