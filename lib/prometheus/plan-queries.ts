@@ -1,3 +1,4 @@
+import { CELL } from "../accounting/ports.ts";
 import type { Window } from "../accounting/ports.ts";
 import { isIndividual } from "../accounting/records.ts";
 import type { Tenant } from "../accounting/tenant.ts";
@@ -39,7 +40,7 @@ export function queriesFor(tenant: Asking, window: Window): readonly PlannedQuer
     ...factsOf(tenant).flatMap(({ fact, only }) =>
       spellings(selection).map((spelling) => planned(fact, only, factQuery(fact, selection, spelling, window))),
     ),
-    planned("own labels", "if there are jobs", strayQuery(selection, window)),
+    planned("own labels", "if there are jobs", strayQuery(selection, { from: window.to - 2 * CELL, to: window.to })),
     ...presenceQueries("own pods", selection).map((query) => planned("pods of a day", NONE_FINISHED, query)),
     ...presenceQueries("starts", selection).map((query) => planned("starts", PODS_UNFINISHED, query)),
     planned("namespaces", NO_POD, namespacesQuery(selection, window)),
