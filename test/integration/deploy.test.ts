@@ -67,7 +67,9 @@ beforeAll(async () => {
   if (build.code !== 0) throw new Error(build.output);
   deployment = await project.run("serverless", ["deploy"], deployEnv());
   if (deployment.code !== 0) throw new Error(deployment.output);
-  template = await readTemplate(join(project.folder, ".serverless"), []);
+  template = await readTemplate(join(project.folder, ".serverless"), ["NamesTenants"], {
+    TenantsParameter: TENANTS_PARAMETER,
+  });
   for (const name of FUNCTIONS) functions.set(name, await fetchFunction(name));
 }, 300_000);
 

@@ -95,13 +95,24 @@ async function gateWith(rules: GateRules): Promise<Gate> {
   return gate;
 }
 
-/** What is asked of the whole time at once: namespaces and the VO label. */
+/** What is asked of the whole time at once, besides facts. */
 async function namesOf(connection: Partial<Connection> & { readonly url: string }): Promise<unknown> {
   const client = createClient({ timeoutSeconds: 120, concurrency: 2, ...connection });
   const [summary] = tenants();
   const monitoring = createMonitoring(client, summary?.selection ?? { namespace: "", matchers: [], labelPrefix: "" });
-  const { from, to } = cluster;
-  return [await monitoring.namespaces({ from, to }), await monitoring.voLabelSeen({ from, to })];
+  const all = { from: cluster.from, to: cluster.to };
+  const days = { from: cluster.from, to: Math.floor(cluster.to / DAY) * DAY };
+  const presence: number[][] = [];
+  for (const of of ["ends", "starts", "phases", "both phases", "zero phases", "requests", "kube-system"] as const)
+    presence.push([...(await monitoring.presence(of, days))].sort((a, b) => a - b));
+  return {
+    namespaces: await monitoring.namespaces(all),
+    voLabel: [await monitoring.voLabelSeen(all), await monitoring.voLabelSplit(all)],
+    seen: await monitoring.seen(days),
+    presence,
+    // Which of the pods are sampled depends on the parts that are asked for.
+    sampled: (await monitoring.sample(all, 12)).length,
+  };
 }
 
 const statuses = ({ seen }: Gate): Set<number> => new Set(seen.map(({ status }) => status));

@@ -19,31 +19,35 @@ const GONE = Symbol("no value");
 
 /**
  * The template that `serverless package` wrote, as CloudFormation sees it under the given conditions: pseudo parameters
- * are filled in, references stand as text (`WorkQueue`, `WorkQueue.Arn`), and what is conditional is there or not.
+ * and given parameters are filled in, references stand as text (`WorkQueue`, `WorkQueue.Arn`), and what is conditional is there or not.
  */
-export async function readTemplate(folder: string, conditions: readonly string[]): Promise<Template> {
+export async function readTemplate(
+  folder: string,
+  conditions: readonly string[],
+  parameters: Readonly<Record<string, string>> = {},
+): Promise<Template> {
   const file = join(folder, "cloudformation-template-update-stack.json");
-  return settle(JSON.parse(await readFile(file, "utf8")), conditions);
+  return settle(JSON.parse(await readFile(file, "utf8")), conditions, { ...PSEUDO, ...parameters });
 }
 
-function settle(value: Json, conditions: readonly string[]): Json {
-  if (Array.isArray(value)) return value.map((each) => settle(each, conditions)).filter((each) => each !== GONE);
+function settle(value: Json, conditions: readonly string[], known: Readonly<Record<string, string>>): Json {
+  if (Array.isArray(value)) return value.map((each) => settle(each, conditions, known)).filter((each) => each !== GONE);
   if (typeof value !== "object" || value === null) return value;
   const [name, ...more] = Object.keys(value);
   if (more.length === 0 && name !== undefined) {
     const inner = value[name];
     switch (name) {
       case "Ref":
-        return inner === "AWS::NoValue" ? GONE : (PSEUDO[inner] ?? inner);
+        return inner === "AWS::NoValue" ? GONE : (known[inner] ?? inner);
       case "Fn::GetAtt":
         return inner.join(".");
       case "Fn::Sub":
-        return inner.replaceAll(/\$\{([^}]+)\}/g, (_all: string, of: string) => PSEUDO[of] ?? of);
+        return inner.replaceAll(/\$\{([^}]+)\}/g, (_all: string, of: string) => known[of] ?? of);
       case "Fn::If":
-        return settle(conditions.includes(inner[0]) ? inner[1] : inner[2], conditions);
+        return settle(conditions.includes(inner[0]) ? inner[1] : inner[2], conditions, known);
     }
   }
-  const entries = Object.entries(value).map(([key, each]) => [key, settle(each, conditions)]);
+  const entries = Object.entries(value).map(([key, each]) => [key, settle(each, conditions, known)]);
   return Object.fromEntries(entries.filter(([, each]) => each !== GONE));
 }
 
