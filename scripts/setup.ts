@@ -23,6 +23,9 @@ const TOOLS = {
     find: () => onPath("victoria-metrics"),
     debian: { name: "victoria-metrics", service: "victoria-metrics" },
   },
+  /** what the cases beside a checkout (shared/cases) are run with */
+  faketime: { find: () => onPath("faketime"), debian: { name: "faketime" } },
+  curl: { find: () => onPath("curl"), debian: { name: "curl" } },
   /** the Python that has dirq */
   dirq: {
     find: () => (succeeds(PYTHON, ["-c", "import dirq.QueueSimple"]) ? PYTHON : undefined),

@@ -55,10 +55,9 @@ function counts(): { readonly passed: number; readonly failed: number } {
 }
 
 try {
-  step(
-    "tools",
-    () => (ensureTools(["prometheus", "promtool", "pushgateway", "victoriaMetrics", "dirq", "moto", "cfnLint"]), 0),
-  );
+  const tools = ["prometheus", "promtool", "pushgateway", "victoriaMetrics", "dirq", "moto", "cfnLint"] as const;
+  const forCases = existsSync(resolve(root, "..", "shared", "cases")) ? (["faketime", "curl"] as const) : [];
+  step("tools", () => (ensureTools([...tools, ...forCases]), 0));
   step("types", () => run("tsc", "--noEmit"));
   step("lint", () => run("oxlint", "--type-aware", "--deny-warnings"));
   step("format", () => run("oxfmt", "--check"));
