@@ -111,7 +111,7 @@ export async function askVos(
 }
 
 /** What a question about requests is asked with: on nodes, before scheduling, and copy by copy. */
-export const REQUESTS = {
+const REQUESTS = {
   cores: { scheduled: "cores", unscheduled: "unscheduledCores", copies: "coresAt" },
   memory: { scheduled: "memoryRequest", unscheduled: "unscheduledMemoryRequest", copies: "memoryRequestAt" },
 } as const satisfies Record<string, Record<"scheduled" | "unscheduled" | "copies", Fact>>;

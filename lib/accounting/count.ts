@@ -19,6 +19,7 @@ import { checkNamespace, checkOwnLabels, checkVoLabel, voLabelWarning } from "./
 import type { Tenant } from "./tenant.ts";
 import { Tiling } from "./tiling.ts";
 import { addMonths, endOfDay, startOf } from "./time.ts";
+import { greatest } from "../lists.ts";
 import type { DayUsage } from "./usage.ts";
 
 /** How far past the last day evidence is first looked for, days. */
@@ -237,7 +238,7 @@ const hasJobsWithoutVo = ({ usage }: { readonly usage: DayUsage }): boolean =>
 /** The last end of a job, if there is one. */
 function lastEndOf({ days }: CountedPiece): number | undefined {
   const ends = days.flatMap(({ usage }) => usage.groups.map((group) => group.lastEnd));
-  return ends.length === 0 ? undefined : Math.max(...ends);
+  return ends.length === 0 ? undefined : greatest(ends);
 }
 
 /** Checks of the settings that are made at most once, where an answer gives reason to. */

@@ -2,7 +2,7 @@ import { GridmeterError } from "../errors.ts";
 import type { Period } from "./periods.ts";
 import type { Tenant } from "./tenant.ts";
 import { showDays } from "./time.ts";
-import { LEFT_OUT } from "./usage.ts";
+import { LEFT_OUT, leftOutOf } from "./usage.ts";
 import type { DayUsage, LeftOut } from "./usage.ts";
 import type { DayFault, MissingFact } from "./vouch.ts";
 
@@ -94,8 +94,7 @@ type Totals = {
 
 function totalsOf(days: readonly DayUsage[]): Totals {
   const groups = days.flatMap((day) => day.groups);
-  const leftOut = { no_cpu_request: 0, negative_duration: 0, no_start: 0, not_finished: 0, no_end: 0 };
-  for (const day of days) for (const reason of LEFT_OUT) leftOut[reason] += day.leftOut[reason];
+  const leftOut = leftOutOf(days);
   return {
     jobs: groups.reduce((sum, group) => sum + group.jobs, 0),
     milliCoreSeconds: groups.reduce((sum, group) => sum + group.milliCoreSeconds, 0),

@@ -6,7 +6,7 @@ import { withoutCpu } from "./cpu-share.ts";
 import type { UnitOutcome } from "./month.ts";
 import { exitCode, runErrors } from "./run.ts";
 import type { RunResult } from "./run.ts";
-import { LEFT_OUT } from "./usage.ts";
+import { leftOutOf } from "./usage.ts";
 import type { LeftOut } from "./usage.ts";
 
 export { errorSummary } from "../errors.ts";
@@ -57,8 +57,7 @@ function tenantMonth(month: CountedMonth): TenantMonthSummary {
   const groups = month.days.flatMap((day) => day.groups);
   const sum = (value: (group: (typeof groups)[number]) => number): number =>
     groups.reduce((total, group) => total + value(group), 0);
-  const leftOut = { no_cpu_request: 0, negative_duration: 0, no_start: 0, not_finished: 0, no_end: 0 };
-  for (const day of month.days) for (const reason of LEFT_OUT) leftOut[reason] += day.leftOut[reason];
+  const leftOut = leftOutOf(month.days);
   return {
     tenant: month.tenant.name,
     month: month.period.month,

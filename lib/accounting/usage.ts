@@ -50,6 +50,13 @@ export const dayUsage = z.object({
 });
 export type DayUsage = z.infer<typeof dayUsage>;
 
+/** How many pods of the days are left out, by reason. */
+export function leftOutOf(days: readonly DayUsage[]): Readonly<Record<LeftOut, number>> {
+  const leftOut = { no_cpu_request: 0, negative_duration: 0, no_start: 0, not_finished: 0, no_end: 0 };
+  for (const day of days) for (const reason of LEFT_OUT) leftOut[reason] += day.leftOut[reason];
+  return leftOut;
+}
+
 /** One job that counts. */
 export type Job = {
   readonly uid: string;

@@ -31,8 +31,6 @@ export type Vouched = {
   readonly few: ReadonlyMap<string, number>;
 };
 
-export const NOTHING_WRONG: Vouched = { faults: new Map(), unproven: new Set(), few: new Map() };
-
 export type VouchOptions = {
   readonly withoutDefaultCores: boolean;
   /** up to when requests are looked for: the end of what is asked, seconds */

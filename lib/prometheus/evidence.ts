@@ -1,3 +1,4 @@
+import { GAP } from "../accounting/observation.ts";
 import { CELL, type Sighting, type Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
 import { append, greatest } from "../lists.ts";
@@ -28,8 +29,6 @@ export type Evidence = {
 const POINTS = { value: 8640, presence: 288 };
 /** Cells without an answer less than this apart are asked for together. */
 const TOGETHER = 288 * CELL;
-/** Shorter stretches without a sign are no gap (accounting-rules: Gaps), so that nothing more is asked about them. */
-const GAP = 1800;
 const HOUR = 3600;
 
 /**
@@ -113,6 +112,7 @@ async function isGap(
   window: Window,
   tenantNamespaces: readonly string[],
 ): Promise<boolean> {
+  // A shorter stretch is no gap, so that nothing more is asked about it.
   if (run.to - run.from < GAP) return false;
   const before = run.from > window.from ? run.from : await lastPodsBefore(client, selection, run.from);
   const edges = [...(before === undefined ? [] : [before]), ...(run.to < window.to ? [run.to + CELL] : [])];

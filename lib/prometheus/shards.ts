@@ -1,3 +1,4 @@
+import { GAP } from "../accounting/observation.ts";
 import { CELL, type Window } from "../accounting/ports.ts";
 import type { Selection } from "../accounting/tenant.ts";
 import { cellsOf, runsOf, windowsOf } from "./cells.ts";
@@ -9,8 +10,6 @@ import { quote, selector } from "./promql.ts";
 import type { Target } from "./targets.ts";
 import { uidLabels } from "./uid-parts.ts";
 
-/** A target that is away for this long leaves a gap (accounting-rules: Shards), seconds. */
-const GAP = 1800;
 /** Whose pods a target shows is looked for in this stretch before it went: jobs come and go. Seconds. */
 const SHOWN_OF_LATE = 14 * 86_400;
 /** The pods that it showed when it went are looked for in this stretch, seconds. */

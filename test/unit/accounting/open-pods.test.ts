@@ -5,7 +5,7 @@ import type { OpenMonth } from "../../../lib/accounting/counted-month.ts";
 import { JobList } from "../../../lib/accounting/job-list.ts";
 import type { RunResult } from "../../../lib/accounting/run.ts";
 import type { DayUsage, OpenPod } from "../../../lib/accounting/usage.ts";
-import { NOTHING_WRONG } from "../../../lib/accounting/vouch.ts";
+import type { Vouched } from "../../../lib/accounting/vouch.ts";
 import type { Job, Series } from "../../simulator/index.ts";
 import { dropped, metric } from "../../simulator/situations/held.ts";
 import {
@@ -25,6 +25,8 @@ import {
   World,
 } from "./world.ts";
 import type { WorldRun } from "./world.ts";
+
+const NOTHING_WRONG: Vouched = { faults: new Map(), unproven: new Set(), few: new Map() };
 
 const GRID = tenant("grid");
 const NOW = "2025-03-20";
