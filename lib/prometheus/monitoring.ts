@@ -35,8 +35,10 @@ export function createMonitoring(
 ): Monitoring {
   return {
     facts: async (fact, window, take, only) => {
-      for (const spelling of spellings(selection))
-        await inQueries(only, (part) => askFact(client, selection, spelling, fact, window, take, part));
+      const asked = spellings(selection).map((spelling) =>
+        inQueries(only, (part) => askFact(client, selection, spelling, fact, window, take, part)),
+      );
+      await Promise.all(asked);
     },
     clock: () => performance.now() / 1000,
     seen: (window) => findSeen(client, selection, window, tenantNamespaces),
@@ -55,14 +57,15 @@ export function createMonitoring(
  */
 async function inQueries(only: Only | undefined, ask: (part: Only | undefined) => Promise<void>): Promise<void> {
   if (only === undefined || !("uids" in only)) return ask(only);
-  for (const uids of chunks(only.uids, NAMED_AT_ONCE)) {
+  const askPart = async (uids: readonly string[]): Promise<void> => {
     try {
       await ask({ uids });
     } catch (thrown) {
       if (!(thrown instanceof QueryTooLong) || uids.length === 1) throw thrown;
-      for (const half of chunks(uids, Math.ceil(uids.length / 2))) await inQueries({ uids: half }, ask);
+      for (const half of chunks(uids, Math.ceil(uids.length / 2))) await askPart(half);
     }
-  }
+  };
+  await Promise.all(chunks(only.uids, NAMED_AT_ONCE).map(askPart));
 }
 
 /** Asks one fact in one spelling. */
