@@ -1,4 +1,3 @@
-import type { Readings } from "../probes/readings.ts";
 import type { Metric, ResultKind } from "./types.ts";
 
 /** How one command of a probe ended; a probe may run several (once a container). */
@@ -10,13 +9,13 @@ export type CommandRun = {
 };
 
 /** What one run of a probe came to. `metrics` and `readings` are there for `ok` only. */
-export type ProbeRun = {
+export type ProbeRun<Readings = object> = {
   readonly kind: ResultKind;
   readonly seconds: number;
   readonly commands: readonly CommandRun[];
   readonly metrics: readonly Metric[];
   /** what other probes' data are joined with */
-  readonly readings: Readings;
+  readonly readings: Partial<Readings>;
   /** rows that were broken and left out */
   readonly rejected: number;
   /** of the command that decided the result, where it exited */
@@ -26,7 +25,7 @@ export type ProbeRun = {
 };
 
 /** A probe that can be run. `run` settles within `timeout` seconds whatever its commands do, and never rejects. */
-export type Probe = {
+export type Probe<Readings = object> = {
   readonly name: string;
   /** seconds from the start of a run to the start of the next */
   readonly interval: number;
@@ -34,7 +33,7 @@ export type Probe = {
   readonly timeout: number;
   /** why the probe cannot run on this node (a tool or device is missing), or undefined if it can */
   unavailable(): Promise<string | undefined>;
-  run(): Promise<ProbeRun>;
+  run(): Promise<ProbeRun<Readings>>;
   /** children that are there although they were killed */
   stuck(): number;
 };

@@ -1,3 +1,4 @@
+import type { Readings } from "../probes/readings.ts";
 import { errorText } from "../errors.ts";
 import type { JoinedMetrics } from "../probes/readings.ts";
 import { agree } from "./exposition-agreed.ts";
@@ -60,7 +61,7 @@ export class Board {
   }
 
   /** Takes in a run. Returns the groups to publish: the probe's own, and others whose joined data changed by it. */
-  settled(probe: string, run: ProbeRun): readonly string[] {
+  settled(probe: string, run: ProbeRun<Readings>): readonly string[] {
     const settings = this.#options.probes.find(({ name }) => name === probe);
     if (settings === undefined) return [];
     this.#options.meta.settled(probe, run);

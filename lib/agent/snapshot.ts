@@ -15,7 +15,7 @@ export type Extra = (fresh: Readings, figures: ReadonlyMap<string, ProbeFigures>
 /** The last run of a probe. */
 export type Held = {
   readonly probe: string;
-  readonly run: ProbeRun;
+  readonly run: ProbeRun<Readings>;
   /** until when it may be shown at the longest; seconds of the monotonic clock */
   readonly until: number;
 };

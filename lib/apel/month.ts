@@ -15,12 +15,6 @@ export function monthName(year: number, month: number): string {
   return `${String(year).padStart(4, "0")}-${String(month).padStart(2, "0")}`;
 }
 
-/** The UTC month in which a time falls, as yyyy-mm. @param time epoch seconds */
-export function monthOf(time: number): string {
-  const { year, month } = DateTime.fromSeconds(time, { zone: "utc" });
-  return monthName(year, month);
-}
-
 const MONTH = /^\d{4}-(?:0[1-9]|1[0-2])$/;
 
 /** Whether a text is a month of the calendar as yyyy-mm. */

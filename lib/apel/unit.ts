@@ -1,4 +1,5 @@
-import { monthName, monthOf, monthStart } from "./month.ts";
+import { monthOf } from "../accounting/time.ts";
+import { monthName, monthStart } from "./month.ts";
 import { digits } from "./numbers.ts";
 import type { ParsedRecord } from "./parse.ts";
 import { isNull } from "./text.ts";

@@ -1,6 +1,7 @@
 import { type Verdict, checkMessage } from "../../lib/apel/check.ts";
 import { fromFields } from "../../lib/apel/from-fields.ts";
-import { monthName, monthOf } from "../../lib/apel/month.ts";
+import { monthOf } from "../../lib/accounting/time.ts";
+import { monthName } from "../../lib/apel/month.ts";
 import { parseMessage } from "../../lib/apel/parse.ts";
 import type { ApelRecord } from "../../lib/apel/records.ts";
 

@@ -139,3 +139,9 @@ const tell = (failed: readonly Failed[], of: number): Failure | undefined => {
     detail: `${failed.length} of ${of} containers could not be read; ${shortId(id)}: ${failure.detail}`,
   };
 };
+
+export const PER_CONTAINER_DEFAULTS = {
+  concurrency: 4,
+  commandTimeout: 5,
+  listCommand: DOCKER_PS_COMMAND.argv,
+} as const;

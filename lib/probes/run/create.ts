@@ -1,3 +1,4 @@
+import type { Readings } from "../readings.ts";
 import type { Probe } from "../../agent/probe.ts";
 import type { Output } from "../../agent/types.ts";
 import { crictlStats } from "./crictl-stats.ts";
@@ -14,11 +15,13 @@ import { ps } from "./ps.ts";
 import { rocmSmi } from "./rocm-smi.ts";
 import { isProbeName, type ProbeName, type ProbeSettings } from "./settings.ts";
 
-export { CUSTOM_DEFAULTS, PROBE_DEFAULTS, type ProbeDefaults } from "./defaults.ts";
+export { PROBE_DEFAULTS } from "./defaults.ts";
+export { CUSTOM_DEFAULTS } from "./custom.ts";
+export type { ProbeDefaults } from "./settings.ts";
 export type { Saved } from "./kind.ts";
 export { PROBE_NAMES, isProbeName, type ProbeName, type ProbeOption, type ProbeSettings } from "./settings.ts";
 
-const KINDS: Readonly<Record<ProbeName, ProbeKind>> = {
+const KINDS: Readonly<Record<ProbeName, ProbeKind<Readings>>> = {
   "docker-daemon": dockerDaemon,
   "docker-stats": dockerStats,
   "docker-inspect": dockerInspect,
@@ -31,7 +34,7 @@ const KINDS: Readonly<Record<ProbeName, ProbeKind>> = {
   "crictl-stats": crictlStats,
 };
 
-const kindOf = (name: string): ProbeKind => (isProbeName(name) ? KINDS[name] : custom(name));
+const kindOf = (name: string): ProbeKind<Readings> => (isProbeName(name) ? KINDS[name] : custom(name));
 
 /**
  * Makes a probe that can be run: one of gridmeter's own by its name, or a custom one by any other name and a `command`. What
@@ -40,7 +43,8 @@ const kindOf = (name: string): ProbeKind => (isProbeName(name) ? KINDS[name] : c
  * @throws GridmeterError config_invalid for limits that are not finite or not above 0, a command without its place, an empty
  * marker, and an unknown name without a command
  */
-export const createProbe = (name: string, settings: ProbeSettings = {}): Probe => kindOf(name).create(settings);
+export const createProbe = (name: string, settings: ProbeSettings = {}): Probe<Readings> =>
+  kindOf(name).create(settings);
 
 /**
  * Reads a saved output of a probe's command: for docker-inspect the JSON of one container or several, for docker-logs the log

@@ -1,11 +1,14 @@
 import { GridmeterError } from "../../errors.ts";
 import { missingTool } from "../availability.ts";
 import { parseCustom } from "../custom.ts";
-import { CUSTOM_DEFAULTS } from "./defaults.ts";
+import { USUAL_INTERVAL } from "./settings.ts";
 import type { ProbeKind } from "./kind.ts";
 import { limitsOf } from "./limits.ts";
 import { PROBE_NAMES } from "./settings.ts";
 import { singleProbe } from "./single.ts";
+
+/** Of a custom probe, which has no command but the configured one. */
+export const CUSTOM_DEFAULTS = { interval: USUAL_INTERVAL, timeout: 10, maxBytes: 1024 * 1024 } as const;
 
 /** A probe of the operator's own, whose command prints Prometheus text. Its command is called by the probe's name. */
 export const custom = (name: string): ProbeKind => ({

@@ -1,9 +1,12 @@
+import { USUAL_INTERVAL, type ProbeDefaults } from "./settings.ts";
+import { PER_CONTAINER_DEFAULTS } from "./containers.ts";
+import { template } from "./placeholders.ts";
+import { dockerLogsCommand } from "../docker-logs.ts";
 import type { Probe } from "../../agent/probe.ts";
 import { GridmeterError } from "../../errors.ts";
 import { dockerLogsMetrics, parseDockerLogs, type DockerLogs } from "../docker-logs.ts";
 import { namesById } from "./container-names.ts";
 import { perContainer } from "./containers.ts";
-import { PROBE_DEFAULTS } from "./defaults.ts";
 import { saysGone } from "./docker.ts";
 import type { ProbeKind } from "./kind.ts";
 import { limitsOf } from "./limits.ts";
@@ -12,7 +15,19 @@ import { fillIn } from "./placeholders.ts";
 import { conduct } from "./run.ts";
 import type { ProbeSettings } from "./settings.ts";
 
-const DEFAULTS = PROBE_DEFAULTS["docker-logs"];
+export type LogReadings = {
+  /** by container id; containers whose log could not be read are missing */
+  readonly logs: ReadonlyMap<string, DockerLogs>;
+};
+
+export const DOCKER_LOGS_DEFAULTS = {
+  description: "whether a container's log says that its job has finished; off until a marker is configured",
+  interval: USUAL_INTERVAL,
+  timeout: 20,
+  command: template(dockerLogsCommand("{id}", 0).argv, "0", "{lines}"),
+  maxBytes: dockerLogsCommand("{id}").maxBytes,
+  options: { ...PER_CONTAINER_DEFAULTS, marker: undefined, lines: 50 },
+} as const satisfies ProbeDefaults;
 const NO_MARKER = "no marker is configured";
 
 const metricsOf = (logs: ReadonlyMap<string, DockerLogs>) =>
@@ -28,14 +43,14 @@ const markerOf = ({ marker }: ProbeSettings): string | undefined => {
   );
 };
 
-export const dockerLogs: ProbeKind = {
+export const dockerLogs: ProbeKind<LogReadings> = {
   create: (settings) => {
     const marker = markerOf(settings);
-    const { command = DEFAULTS.command, lines = DEFAULTS.options.lines } = settings;
+    const { command = DOCKER_LOGS_DEFAULTS.command, lines = DOCKER_LOGS_DEFAULTS.options.lines } = settings;
     const probe = perContainerProbe({
       name: "docker-logs",
-      limits: limitsOf("docker-logs", settings, DEFAULTS),
-      perContainer: perContainer("docker-logs", settings, DEFAULTS.options),
+      limits: limitsOf("docker-logs", settings, DOCKER_LOGS_DEFAULTS),
+      perContainer: perContainer("docker-logs", settings, DOCKER_LOGS_DEFAULTS.options),
       label: "docker logs",
       command: fillIn(command, { lines: String(lines) }),
       parse: (output) =>
@@ -57,7 +72,7 @@ export const dockerLogs: ProbeKind = {
   },
 };
 
-const off = (probe: Probe): Probe => ({
+const off = (probe: Probe<LogReadings>): Probe<LogReadings> => ({
   ...probe,
   unavailable: () => Promise.resolve(NO_MARKER),
   run: () => conduct(probe.timeout, () => Promise.resolve({ kind: "disabled", detail: NO_MARKER })),

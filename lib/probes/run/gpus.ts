@@ -15,3 +15,5 @@ export const gpusUnavailable = async (
   { requireDevice = true }: ProbeSettings,
 ): Promise<string | undefined> =>
   (await missingTool([tool])) ?? (requireDevice ? await missingFile(device, paths) : undefined);
+
+export const GPU_DEFAULTS = { requireDevice: true, expectedGpus: undefined, proc: "/proc" } as const;

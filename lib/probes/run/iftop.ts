@@ -1,29 +1,39 @@
+import type { Iftop } from "../iftop.ts";
+import { USUAL_INTERVAL, commandDefaults, type ProbeDefaults } from "./settings.ts";
+import { iftopCommand } from "../iftop.ts";
 import { readFile } from "node:fs/promises";
 import { orIfMissing } from "../../store/fs-error.ts";
 import { missingTool } from "../availability.ts";
 import { defaultInterface, iftopMetrics, parseIftop } from "../iftop.ts";
-import { PROBE_DEFAULTS } from "./defaults.ts";
 import type { ProbeKind } from "./kind.ts";
 import { limitsOf } from "./limits.ts";
 import { fillIn, hasPlace } from "./placeholders.ts";
 import { singleProbe } from "./single.ts";
 import type { ProbeSettings } from "./settings.ts";
 
-const DEFAULTS = PROBE_DEFAULTS.iftop;
+export type TrafficReadings = { readonly traffic: Iftop };
+
+export const IFTOP_DEFAULTS = {
+  description: "what the network interface carries, by connection",
+  interval: USUAL_INTERVAL,
+  timeout: iftopCommand().timeout,
+  ...commandDefaults(iftopCommand("{interface}")),
+  options: { interface: undefined, proc: "/proc" },
+} as const satisfies ProbeDefaults;
 const NO_INTERFACE = "no network interface is configured, and none has the default route";
 
 /** Routes change while the agent runs, so that this is asked at each run. Rejects if they cannot be read although they are there. */
 const interfaceOf = async (settings: ProbeSettings): Promise<string | undefined> => {
-  const { proc = DEFAULTS.options.proc } = settings;
+  const { proc = IFTOP_DEFAULTS.options.proc } = settings;
   if (settings.interface !== undefined) return settings.interface;
   const routes = await orIfMissing(readFile(`${proc}/net/route`, "utf8"), undefined);
   return routes === undefined ? undefined : defaultInterface(routes);
 };
 
 /** iftop needs no docker: what the interface carries is known without the containers. */
-export const iftop: ProbeKind = {
+export const iftop: ProbeKind<TrafficReadings> = {
   create: (settings) => {
-    const { command = DEFAULTS.command } = settings;
+    const { command = IFTOP_DEFAULTS.command } = settings;
     const argv = async () => {
       if (!hasPlace(command, "interface")) return command;
       const name = await interfaceOf(settings);
@@ -31,7 +41,7 @@ export const iftop: ProbeKind = {
     };
     return singleProbe({
       name: "iftop",
-      limits: limitsOf("iftop", settings, DEFAULTS),
+      limits: limitsOf("iftop", settings, IFTOP_DEFAULTS),
       label: "iftop",
       argv: async () => (await argv()) ?? { kind: "disabled", detail: NO_INTERFACE },
       parse: parseIftop,

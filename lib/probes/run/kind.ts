@@ -12,8 +12,8 @@ export type Saved = {
 };
 
 /** One kind of probe. Both functions throw GridmeterError config_invalid for settings that cannot be. */
-export type ProbeKind = {
-  readonly create: (settings: ProbeSettings) => Probe;
+export type ProbeKind<Readings = object> = {
+  readonly create: (settings: ProbeSettings) => Probe<Readings>;
   /** throws ParseError if nothing can be read */
   readonly parseSaved: (output: Output, settings: ProbeSettings) => Saved;
 };

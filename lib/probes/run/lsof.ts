@@ -1,3 +1,7 @@
+import { USUAL_INTERVAL, type ProbeDefaults } from "./settings.ts";
+import { PER_CONTAINER_DEFAULTS } from "./containers.ts";
+import { template } from "./placeholders.ts";
+import { lsofCommand } from "../lsof.ts";
 import { basename } from "node:path";
 import type { Probe } from "../../agent/probe.ts";
 import type { Command } from "../../agent/types.ts";
@@ -9,7 +13,6 @@ import { lsofMetrics, parseLsof, type Socket } from "../lsof.ts";
 import { namesById } from "./container-names.ts";
 import { ContainerProcesses } from "./container-processes.ts";
 import { Containers, perContainer, type ReadContainer } from "./containers.ts";
-import { PROBE_DEFAULTS } from "./defaults.ts";
 import type { ProbeKind } from "./kind.ts";
 import { limitsOf } from "./limits.ts";
 import { Namespaces } from "./lsof-namespaces.ts";
@@ -19,17 +22,32 @@ import type { Failure } from "./reading.ts";
 import { conduct, type Run, type Success } from "./run.ts";
 import type { ProbeSettings } from "./settings.ts";
 
-const DEFAULTS = PROBE_DEFAULTS.lsof;
+export type SocketReadings = {
+  /** by container id, and the control groups of the sockets' processes */
+  readonly sockets: {
+    readonly byContainer: ReadonlyMap<string, readonly Socket[]>;
+    readonly owners: ReadonlyMap<number, CgroupOwner>;
+  };
+};
+
+export const LSOF_DEFAULTS = {
+  description: "the established connections of each container",
+  interval: USUAL_INTERVAL,
+  timeout: 20,
+  command: template(lsofCommand(0).argv, "0", "{pid}"),
+  maxBytes: lsofCommand(0).maxBytes,
+  options: { ...PER_CONTAINER_DEFAULTS, proc: "/proc" },
+} as const satisfies ProbeDefaults;
 
 /** The connections in a container's network namespace, which other containers may share. */
 type Seen = { readonly container: ListedContainer; readonly sockets: readonly Socket[] };
 
-const create = (settings: ProbeSettings): Probe => {
-  const { interval, timeout, maxBytes } = limitsOf("lsof", settings, DEFAULTS);
-  const each = perContainer("lsof", settings, DEFAULTS.options);
+const create = (settings: ProbeSettings): Probe<SocketReadings> => {
+  const { interval, timeout, maxBytes } = limitsOf("lsof", settings, LSOF_DEFAULTS);
+  const each = perContainer("lsof", settings, LSOF_DEFAULTS.options);
   const { commandTimeout } = each;
-  const { proc = DEFAULTS.options.proc } = settings;
-  const command = needPlace("lsof", settings.command ?? DEFAULTS.command, "pid");
+  const { proc = LSOF_DEFAULTS.options.proc } = settings;
+  const command = needPlace("lsof", settings.command ?? LSOF_DEFAULTS.command, "pid");
   const containers = new Containers(each);
   const processes = new ContainerProcesses(proc);
   const namespaces = new Namespaces({ command, maxBytes, commandTimeout, proc });
@@ -80,7 +98,7 @@ const programsOf = (command: Command["argv"]): readonly string[] => {
 const publish = (
   seen: ReadonlyMap<string, Seen>,
   owners: ReadonlyMap<number, CgroupOwner>,
-): Pick<Success, "metrics" | "readings"> => ({
+): Pick<Success<SocketReadings>, "metrics" | "readings"> => ({
   metrics: lsofMetrics(
     [...seen.values()].flatMap((one) => ownSockets(one, owners, new Set([...seen.keys()].map(shortId)))),
   ),
@@ -102,7 +120,7 @@ const ownSockets = (
   return [{ container, sockets: sockets.filter(isOwn) }];
 };
 
-export const lsof: ProbeKind = {
+export const lsof: ProbeKind<SocketReadings> = {
   create,
   parseSaved: (output) => {
     const { value, rejected } = parseLsof(output);

@@ -3,14 +3,13 @@ import { SlotPerKey } from "../../agent/slot-per-key.ts";
 import type { Command, Metric, Output, Parsed } from "../../agent/types.ts";
 import { GridmeterError } from "../../errors.ts";
 import { missingTool } from "../availability.ts";
-import type { Readings } from "../readings.ts";
 import { Containers, type PerContainer, type ReadContainer } from "./containers.ts";
 import type { Limits } from "./limits.ts";
 import { fillIn, hasPlace } from "./placeholders.ts";
 import { conduct } from "./run.ts";
 
 /** A probe that runs one command a container. */
-export type CommandPerContainer<T> = {
+export type CommandPerContainer<T, Readings> = {
   readonly name: string;
   readonly limits: Limits;
   readonly perContainer: PerContainer;
@@ -26,7 +25,7 @@ export type CommandPerContainer<T> = {
 };
 
 /** @throws GridmeterError config_invalid if the command does not say which container it is for */
-export const perContainerProbe = <T>(probe: CommandPerContainer<T>): Probe => {
+export const perContainerProbe = <T, Readings>(probe: CommandPerContainer<T, Readings>): Probe<Readings> => {
   const { name, label, limits, perContainer } = probe;
   const { interval, timeout, maxBytes } = limits;
   const { commandTimeout, listCommand } = perContainer;

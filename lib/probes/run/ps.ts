@@ -1,26 +1,40 @@
+import type { LongStanding } from "../ps.ts";
+import type { Process } from "../ps.ts";
+import { USUAL_INTERVAL, commandDefaults, type ProbeDefaults } from "./settings.ts";
+import { PS_COMMAND } from "../ps.ts";
 import { missingTool } from "../availability.ts";
 import { longStanding, parsePs, psMetrics, watchProcesses, type ProcessWatch } from "../ps.ts";
-import { PROBE_DEFAULTS } from "./defaults.ts";
 import { GenuineTools } from "./genuine-tools.ts";
 import type { ProbeKind } from "./kind.ts";
 import { limitsOf } from "./limits.ts";
 import { singleProbe } from "./single.ts";
 
-const DEFAULTS = PROBE_DEFAULTS.ps;
+export type ProcessReadings = {
+  /** `longStanding` is there once processes were seen twice */
+  readonly processes: { readonly all: readonly Process[]; readonly longStanding?: LongStanding };
+};
 
-export const ps: ProbeKind = {
+export const PS_DEFAULTS = {
+  description: "processes by state, those that hang (D) or were not reaped (Z), and the largest",
+  interval: USUAL_INTERVAL,
+  timeout: PS_COMMAND.timeout,
+  ...commandDefaults(PS_COMMAND),
+  options: { longStanding: 20, largeResidentBytes: 500 * 1024 * 1024, proc: "/proc" },
+} as const satisfies ProbeDefaults;
+
+export const ps: ProbeKind<ProcessReadings> = {
   create: (settings) => {
     const {
-      command = DEFAULTS.command,
-      longStanding: least = DEFAULTS.options.longStanding,
-      largeResidentBytes = DEFAULTS.options.largeResidentBytes,
-      proc = DEFAULTS.options.proc,
+      command = PS_DEFAULTS.command,
+      longStanding: least = PS_DEFAULTS.options.longStanding,
+      largeResidentBytes = PS_DEFAULTS.options.largeResidentBytes,
+      proc = PS_DEFAULTS.options.proc,
     } = settings;
     const tools = new GenuineTools(proc);
     let watch: ProcessWatch | undefined;
     return singleProbe({
       name: "ps",
-      limits: limitsOf("ps", settings, DEFAULTS),
+      limits: limitsOf("ps", settings, PS_DEFAULTS),
       label: "ps",
       argv: () => Promise.resolve(command),
       parse: (output) => {
@@ -38,7 +52,7 @@ export const ps: ProbeKind = {
       unavailable: () => missingTool([command[0]]),
     });
   },
-  parseSaved: (output, { largeResidentBytes = DEFAULTS.options.largeResidentBytes }) => {
+  parseSaved: (output, { largeResidentBytes = PS_DEFAULTS.options.largeResidentBytes }) => {
     const { value, rejected } = parsePs(output);
     return { metrics: psMetrics(value, { longStanding: undefined, largeResidentBytes }), parsed: value, rejected };
   },

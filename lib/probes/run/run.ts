@@ -2,14 +2,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { CommandRun, ProbeRun } from "../../agent/probe.ts";
 import type { CommandResult, Metric, Output, Parsed } from "../../agent/types.ts";
 import { errorText } from "../../errors.ts";
-import type { Readings } from "../readings.ts";
 import { readResult, type Failure, type Reading } from "./reading.ts";
 
 /** What a probe has read and publishes. */
-export type Success = {
+export type Success<Readings = object> = {
   readonly kind: "ok";
   readonly metrics: readonly Metric[];
-  readonly readings: Readings;
+  readonly readings: Partial<Readings>;
   readonly rejected: number;
   readonly exitCode?: number;
   readonly detail?: string;
@@ -77,7 +76,10 @@ export class Run {
 /**
  * Conducts one run: never rejects, and is done soon after `timeout` seconds at the latest, whatever the work does.
  */
-export const conduct = async (timeout: number, work: (run: Run) => Promise<Success | Failure>): Promise<ProbeRun> => {
+export const conduct = async <Readings>(
+  timeout: number,
+  work: (run: Run) => Promise<Success<Readings> | Failure>,
+): Promise<ProbeRun<Readings>> => {
   const run = new Run(timeout);
   const timer = new AbortController();
   const tooLate = { kind: "timeout", detail: `it had not ended after ${timeout} s` } as const;
@@ -91,5 +93,5 @@ export const conduct = async (timeout: number, work: (run: Run) => Promise<Succe
 };
 
 /** What is thrown here is a fault of the probe, which must not end the agent. */
-const settle = (work: Promise<Success | Failure>): Promise<Success | Failure> =>
+const settle = <Readings>(work: Promise<Success<Readings> | Failure>): Promise<Success<Readings> | Failure> =>
   work.catch((thrown: unknown) => ({ kind: "parse_error", detail: `the probe failed: ${errorText(thrown)}` }));

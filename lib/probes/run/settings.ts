@@ -62,3 +62,26 @@ export type ProbeSettings = {
 
 /** A setting that only some probes have. */
 export type ProbeOption = Exclude<keyof ProbeSettings, "command" | "interval" | "timeout" | "maxBytes">;
+
+/** What a probe is if nothing else is set, and what can be set about it. */
+export type ProbeDefaults = {
+  /** what it reads, in one line */
+  readonly description: string;
+  /** seconds */
+  readonly interval: number;
+  /** seconds for one run in all */
+  readonly timeout: number;
+  readonly command: Command["argv"];
+  readonly maxBytes: number;
+  /** the settings that it has besides those of every probe, with their defaults; undefined where there is none */
+  readonly options: { readonly [Option in ProbeOption]?: ProbeSettings[Option] };
+};
+
+/** Seconds between two runs of a probe. */
+export const USUAL_INTERVAL = 30;
+
+/** A command with its byte cap; how long it may take is the probe's timeout or `commandTimeout`. */
+export const commandDefaults = ({ argv, maxBytes }: Command): Pick<ProbeDefaults, "command" | "maxBytes"> => ({
+  command: argv,
+  maxBytes,
+});

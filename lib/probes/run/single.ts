@@ -1,13 +1,12 @@
 import type { Probe } from "../../agent/probe.ts";
 import { Slot } from "../../agent/slot.ts";
 import type { Command, Metric, Output, Parsed } from "../../agent/types.ts";
-import type { Readings } from "../readings.ts";
 import type { Limits } from "./limits.ts";
 import type { Failure } from "./reading.ts";
 import { conduct } from "./run.ts";
 
 /** A probe that runs one command. */
-export type SingleCommand<T> = {
+export type SingleCommand<T, Readings> = {
   readonly name: string;
   readonly limits: Limits;
   /** the command's name in `gridmeter_command_duration_seconds` */
@@ -19,11 +18,11 @@ export type SingleCommand<T> = {
   readonly complete?: (value: T, secondsLeft: number) => Promise<T>;
   readonly metrics: (value: T) => readonly Metric[];
   /** what other probes' data are joined with, within so many seconds */
-  readonly readings: (value: T, secondsLeft: number) => Promise<Readings>;
+  readonly readings: (value: T, secondsLeft: number) => Promise<Partial<Readings>>;
   readonly unavailable: () => Promise<string | undefined>;
 };
 
-export const singleProbe = <T>(probe: SingleCommand<T>): Probe => {
+export const singleProbe = <T, Readings>(probe: SingleCommand<T, Readings>): Probe<Readings> => {
   const { name, label, limits } = probe;
   const { interval, timeout, maxBytes } = limits;
   const slot = new Slot();
