@@ -1,5 +1,5 @@
 import { Command, Option } from "@commander-js/extra-typings";
-import { plainLines } from "../lib/plain-text.ts";
+import { plainLines } from "../lib/shared/text.ts";
 import { report } from "./commands/options.ts";
 
 declare const __GRIDMETER_VERSION__: string | undefined;

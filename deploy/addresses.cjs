@@ -1,5 +1,5 @@
 // Addresses that stand in the functions' environment, and so in the template of the stack: refused where a user, a password or a
-// token is in them. The functions look once more (lib/wiring/lambda-parts.ts), since the environment can be changed by hand.
+// token is in them. The functions look once more (functions/common/runtime.ts), since the environment can be changed by hand.
 const bare =
   (name, parameter) =>
   async ({ resolveVariable }) => {

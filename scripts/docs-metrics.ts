@@ -1,9 +1,13 @@
 // The text of docs/metrics.md, out of the catalogues of metrics.
-import { DURATION_BUCKETS, META_METRICS, PUSH_RESULTS } from "../lib/agent/meta-catalogue.ts";
-import { OPENPAI_METRICS, type OpenPaiEntry } from "../lib/agent/openpai-catalogue.ts";
-import { RESULT_KINDS } from "../lib/agent/types.ts";
-import { GPU_METRICS, type GpuMetricName } from "../lib/probes/gpu-metrics.ts";
-import { NODE_METRICS, type NodeMetricName } from "../lib/probes/node-metrics.ts";
+import { DURATION_BUCKETS, META_METRICS, PUSH_RESULTS } from "../lib/agent/metrics/self.ts";
+import { OPENPAI_METRICS, type OpenPaiEntry } from "../lib/agent/openpai/catalogue.ts";
+import { RESULT_KINDS } from "../lib/agent/command/types.ts";
+import {
+  GPU_METRICS,
+  type GpuMetricName,
+  NODE_METRICS,
+  type NodeMetricName,
+} from "../lib/agent/probes/common/metric-families.ts";
 
 type Table = (head: readonly string[], rows: readonly (readonly string[])[]) => string;
 type Entry = { readonly type: string; readonly help: string; readonly labels: readonly string[] };

@@ -1,8 +1,8 @@
 // Writes the documentation that is made from tables in the code; `--check` only compares and exits 1 if a file differs.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { ABOUT, type About } from "../lib/config/settings.ts";
-import { ERRORS, errorText } from "../lib/errors.ts";
+import { ABOUT, type About } from "../lib/accounting/settings/table.ts";
+import { ERRORS, errorText } from "../lib/shared/errors.ts";
 import { metricsDoc } from "./docs-metrics.ts";
 
 /** A generated file: its path from the root of the project, and what it must hold. */

@@ -1,11 +1,8 @@
-import { exitCode, runAccounting, runErrors } from "../../lib/accounting/run.ts";
-import type { RunOptions, RunResult } from "../../lib/accounting/run.ts";
-import { errorSummary, summarise } from "../../lib/accounting/summary.ts";
-import { loadSettings } from "../../lib/config/load.ts";
-import type { LoadedSettings } from "../../lib/config/load.ts";
-import { errorText } from "../../lib/errors.ts";
-import { openLedger, openOutbox } from "../../lib/wiring/places.ts";
-import { chosenTenants, runPorts } from "../../lib/wiring/run-ports.ts";
+import { type RunOptions, type RunResult, exitCode, runAccounting, runErrors } from "../../lib/accounting/run.ts";
+import { errorSummary, errorText } from "../../lib/shared/errors.ts";
+import { summarise } from "../../lib/accounting/summary.ts";
+import { type LoadedSettings, loadSettings } from "../../lib/accounting/settings/load.ts";
+import { chosenTenants, openLedger, openOutbox, runPorts } from "../../lib/accounting/ports.ts";
 import { Progress } from "../show/progress.ts";
 import { boundHeap } from "../bounded-heap.ts";
 import { jsonPieces, writeOut } from "../show/json.ts";

@@ -1,4 +1,4 @@
-import { killAll } from "../../lib/agent/runner-live.ts";
+import { killAll } from "../../lib/agent/command/run.ts";
 
 const SIGNALS = { SIGTERM: 15, SIGINT: 2, SIGHUP: 1, SIGQUIT: 3 } as const;
 type Signal = keyof typeof SIGNALS;

@@ -1,10 +1,7 @@
 import pino from "pino";
-import { loadAgentConfig } from "../../lib/config/agent.ts";
-import type { AgentConfig, AgentOverrides } from "../../lib/config/agent.ts";
-import { gatewayWarning } from "../../lib/config/agent-gateway.ts";
-import { errorText } from "../../lib/errors.ts";
-import { buildAgent } from "../../lib/wiring/agent.ts";
-import type { Agent } from "../../lib/wiring/agent.ts";
+import { type AgentConfig, type AgentOverrides, gatewayWarning, loadAgentConfig } from "../../lib/agent/config.ts";
+import { errorText } from "../../lib/shared/errors.ts";
+import { type Agent, buildAgent } from "../../lib/agent/agent.ts";
 import { plainLog } from "../show/log.ts";
 import { forReader } from "../show/terminal.ts";
 import { endOnSignal, firstSignal } from "./agent-signals.ts";

@@ -1,18 +1,21 @@
 import { exitCode } from "../../lib/accounting/run.ts";
-import { refusalError, submitManual } from "../../lib/accounting/manual.ts";
-import type { ManualInput, ManualReport } from "../../lib/accounting/manual.ts";
-import { unpin } from "../../lib/accounting/manual-unpin.ts";
-import type { UnpinReport, UnpinTarget } from "../../lib/accounting/manual-unpin.ts";
-import type { Damage } from "../../lib/accounting/ledger.ts";
-import { errorSummary } from "../../lib/accounting/summary.ts";
-import { LARGEST_FILE } from "../../lib/accounting/manual-file.ts";
-import { isMonth } from "../../lib/apel/month.ts";
-import { problemText } from "../../lib/apel/problem.ts";
-import { loadPlaces } from "../../lib/config/load.ts";
-import type { LoadedPlaces } from "../../lib/config/load.ts";
-import { GridmeterError, errorText } from "../../lib/errors.ts";
-import { readTextFile } from "../../lib/text-file.ts";
-import { openLedger, openOutbox } from "../../lib/wiring/places.ts";
+import {
+  type ManualInput,
+  type ManualReport,
+  type UnpinReport,
+  type UnpinTarget,
+  refusalError,
+  submitManual,
+  unpin,
+} from "../../lib/accounting/publishing/manual.ts";
+import type { Damage } from "../../lib/accounting/counting/ledger.ts";
+import { GridmeterError, errorSummary, errorText } from "../../lib/shared/errors.ts";
+import { LARGEST_FILE } from "../../lib/accounting/publishing/manual-file.ts";
+import { isMonth } from "../../lib/accounting/model/time.ts";
+import { problemText } from "../../lib/accounting/apel/values.ts";
+import { type LoadedPlaces, loadPlaces } from "../../lib/accounting/settings/load.ts";
+import { readTextFile } from "../../lib/shared/fs.ts";
+import { openLedger, openOutbox } from "../../lib/accounting/ports.ts";
 import { jsonLine } from "../show/json.ts";
 import { nowInSeconds, say, warn } from "./options.ts";
 import { outboxStore, sendOn } from "./send.ts";

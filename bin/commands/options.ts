@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "@commander-js/extra-typings";
-import { GridmeterError, errorSummary, errorText } from "../../lib/errors.ts";
-import { plainLines } from "../../lib/plain-text.ts";
+import { GridmeterError, errorSummary, errorText } from "../../lib/shared/errors.ts";
+import { plainLines } from "../../lib/shared/text.ts";
 import { jsonLine } from "../show/json.ts";
 
 /**

@@ -1,10 +1,9 @@
-import { outlook } from "../../lib/accounting/outlook.ts";
-import type { MonthOutlook, UnitOutlook } from "../../lib/accounting/outlook.ts";
-import { endOfDay, showTime, startOf } from "../../lib/accounting/time.ts";
-import type { Tenant } from "../../lib/accounting/tenant.ts";
-import { plainLines } from "../../lib/plain-text.ts";
-import { queriesFor } from "../../lib/prometheus/plan-queries.ts";
-import { openLedger } from "../../lib/wiring/places.ts";
+import { type MonthOutlook, type UnitOutlook, outlook } from "../../lib/accounting/plan.ts";
+import { endOfDay, showTime, startOf } from "../../lib/accounting/model/time.ts";
+import type { Tenant } from "../../lib/accounting/model/tenant.ts";
+import { plainLines } from "../../lib/shared/text.ts";
+import { queriesFor } from "../../lib/accounting/prometheus/plan-queries.ts";
+import { openLedger } from "../../lib/accounting/ports.ts";
 import { jsonLine } from "../show/json.ts";
 import { requestOf, settingsOf } from "./account.ts";
 import type { AccountOptions } from "./account.ts";

@@ -1,9 +1,8 @@
-import { AGENT_JOB, loadAgentConfig } from "../../lib/config/agent.ts";
-import { gatewayWarning } from "../../lib/config/agent-gateway.ts";
-import { duration } from "../../lib/config/values.ts";
-import { GridmeterError } from "../../lib/errors.ts";
-import { reap as reapGroups } from "../../lib/pushgateway/reap.ts";
-import { gatewayOptions } from "../../lib/wiring/agent-gateway.ts";
+import { AGENT_JOB, gatewayWarning, loadAgentConfig } from "../../lib/agent/config.ts";
+import { duration } from "../../lib/shared/config-values.ts";
+import { GridmeterError } from "../../lib/shared/errors.ts";
+import { reap as reapGroups } from "../../lib/shared/pushgateway-groups.ts";
+import { gatewayOptions } from "../../lib/agent/agent.ts";
 import { groupsTable } from "../show/agent-groups.ts";
 import { jsonLine } from "../show/json.ts";
 import { nowInSeconds, say } from "./options.ts";

@@ -1,9 +1,8 @@
-import { GridmeterError } from "../../lib/errors.ts";
-import type { MessageQueue } from "../../lib/outbox/message-queue.ts";
-import { deliverAll } from "../../lib/spool/deliver.ts";
-import type { DeliveryReport } from "../../lib/spool/report.ts";
-import type { ObjectStore } from "../../lib/store/object-store.ts";
-import type { OpenLedger, OpenOutbox } from "../../lib/wiring/places.ts";
+import { GridmeterError } from "../../lib/shared/errors.ts";
+import type { MessageQueue } from "../../lib/accounting/delivery/queue.ts";
+import { type DeliveryReport, deliverAll } from "../../lib/accounting/delivery/deliver.ts";
+import type { ObjectStore } from "../../lib/accounting/store/store.ts";
+import type { OpenLedger, OpenOutbox } from "../../lib/accounting/ports.ts";
 import { tellDelivery } from "../show/run.ts";
 import { say } from "./options.ts";
 

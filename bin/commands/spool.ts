@@ -1,10 +1,9 @@
 import pino from "pino";
 import { exitCode } from "../../lib/accounting/run.ts";
-import { duration } from "../../lib/config/values.ts";
-import { GridmeterError } from "../../lib/errors.ts";
-import { spoolForever, spoolOnce } from "../../lib/spool/spooler.ts";
-import type { SpoolPorts } from "../../lib/spool/spooler-round.ts";
-import { checkedQueueUrl, openQueue, openSource } from "../../lib/wiring/places.ts";
+import { duration } from "../../lib/shared/config-values.ts";
+import { GridmeterError } from "../../lib/shared/errors.ts";
+import { type SpoolPorts, spoolForever, spoolOnce } from "../../lib/accounting/delivery/spooler.ts";
+import { checkedQueueUrl, openQueue, openSource } from "../../lib/accounting/ports.ts";
 import { plainLog } from "../show/log.ts";
 import { nowInSeconds } from "./options.ts";
 
@@ -55,8 +54,8 @@ export async function spool(options: SpoolOptions): Promise<number> {
 async function bellOf(url: string | undefined, visibility: number): Promise<Pick<SpoolPorts, "bell">> {
   if (url === undefined) return {};
   const [{ createSqs }, { SqsBell }] = await Promise.all([
-    import("../../lib/wiring/aws.ts"),
-    import("../../lib/outbox/sqs-bell.ts"),
+    import("../../lib/accounting/store/aws.ts"),
+    import("../../lib/accounting/delivery/notifications.ts"),
   ]);
   return { bell: new SqsBell(createSqs(process.env), url, visibility) };
 }

@@ -1,5 +1,4 @@
-import { ageOf } from "../../lib/pushgateway/reap.ts";
-import type { Group } from "../../lib/pushgateway/groups.ts";
+import { type Group, ageOf } from "../../lib/shared/pushgateway-groups.ts";
 import { textTable } from "./table.ts";
 
 /** Groups of a Pushgateway as a table. @param now epoch seconds */

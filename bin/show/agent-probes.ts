@@ -1,9 +1,7 @@
-import type { ProbeRun } from "../../lib/agent/probe.ts";
-import { agree } from "../../lib/agent/exposition-agreed.ts";
-import { knownMetric } from "../../lib/agent/exposition-catalogue.ts";
-import { render } from "../../lib/agent/exposition.ts";
-import type { Metric } from "../../lib/agent/types.ts";
-import { visible } from "../../lib/plain-text.ts";
+import type { ProbeRun } from "../../lib/agent/probes/common/probe.ts";
+import { type Metric, agree, render } from "../../lib/shared/exposition.ts";
+import { knownMetric } from "../../lib/agent/agent.ts";
+import { visible } from "../../lib/shared/text.ts";
 import { forReader } from "./terminal.ts";
 import { textTable } from "./table.ts";
 

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { visible } from "../../lib/plain-text.ts";
+import { visible } from "../../lib/shared/text.ts";
 
 /** Characters that are written together. */
 const ENOUGH = 1 << 16;

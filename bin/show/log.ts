@@ -1,5 +1,5 @@
 import type { LogFn, Logger, LoggerOptions } from "pino";
-import { plainText } from "../../lib/plain-text.ts";
+import { plainText } from "../../lib/shared/text.ts";
 
 /** A log of plain texts: what reads it prints them on a terminal. For all of pino's loggers. */
 export const plainLog: NonNullable<LoggerOptions["hooks"]> = {

@@ -1,8 +1,8 @@
-import { errorSummary } from "../../lib/accounting/summary.ts";
+import { errorSummary } from "../../lib/shared/errors.ts";
 import type { RunSummary, UnitSummary } from "../../lib/accounting/summary.ts";
 import type { RunResult } from "../../lib/accounting/run.ts";
-import { showTime } from "../../lib/accounting/time.ts";
-import type { DeliveryReport } from "../../lib/spool/report.ts";
+import { showTime } from "../../lib/accounting/model/time.ts";
+import type { DeliveryReport } from "../../lib/accounting/delivery/deliver.ts";
 import { textTable } from "./table.ts";
 
 const hours = (value: number): string =>

@@ -1,5 +1,5 @@
 import Table from "cli-table3";
-import { plainText } from "../../lib/plain-text.ts";
+import { plainText } from "../../lib/shared/text.ts";
 
 /** A text, or several lines of it. */
 export type Cell = string | number | readonly string[];

@@ -1,4 +1,4 @@
-import { plainLines } from "../../lib/plain-text.ts";
+import { plainLines } from "../../lib/shared/text.ts";
 
 /** An exposition as it is for a program; on a terminal, which obeys what stands in a label's value, its lines as plain text. */
 export function forReader(exposition: string, isTerminal: boolean): string {

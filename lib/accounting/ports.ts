@@ -1,129 +1,213 @@
-/** A stretch of time in epoch seconds. Which edge is included never matters: only idempotent functions are asked over it. */
-export type Window = { readonly from: number; readonly to: number };
+import { GridmeterError } from "../shared/errors.ts";
+import { DirqQueue, PATIENCE } from "./delivery/dirq.ts";
+import { PlainDirectoryQueue } from "./delivery/plain-queue.ts";
+import type { MessageQueue } from "./delivery/queue.ts";
+import type { Tenant } from "./model/tenant.ts";
+import { type Client, type Connection, createClient } from "./prometheus/client.ts";
+import { createMonitoring } from "./prometheus/monitoring.ts";
+import type { RunPorts } from "./run.ts";
+import {
+  type BucketPlace,
+  type Destination,
+  parseBucketPlace,
+  parseDestination,
+  parseLedgerPlace,
+} from "./settings/formats.ts";
+import type { Settings } from "./settings/load.ts";
+import type { Environment } from "./store/aws.ts";
+import { DirectoryStore } from "./store/directory.ts";
+import { checkQueueOwner } from "./store/ownership.ts";
+import type { S3Store } from "./store/s3.ts";
+import { MemoryStore, type ObjectStore, ReadOnlyStore } from "./store/store.ts";
+
+/** One client per connection, so that tenants of one Prometheus share its limit of queries at once. */
+export function clientOf(settings: Settings): (tenant: Tenant) => Client {
+  const clients = new Map<string, Client>();
+  return (tenant) => {
+    const connection = connectionOf(settings, tenant);
+    const key = JSON.stringify(connection);
+    const client = clients.get(key) ?? createClient(connection);
+    clients.set(key, client);
+    return client;
+  };
+}
+
+function connectionOf(settings: Settings, tenant: Tenant): Connection {
+  const found = settings.tenants.find((each) => each.tenant.name === tenant.name);
+  if (found !== undefined) return found.connection;
+  throw new TypeError(`no tenant ${tenant.name} in the settings`);
+}
+
+/** What an accounting run needs, built once from the settings. */
+export function runPorts(settings: Settings, store: ObjectStore): RunPorts {
+  const client = clientOf(settings);
+  const namespaces = namespacesOf(settings);
+  return { store, monitoring: (tenant) => createMonitoring(client(tenant), tenant.selection, namespaces) };
+}
+
+/** The namespaces of all tenants. */
+export function namespacesOf(settings: Settings): readonly string[] {
+  return settings.tenants.map(({ tenant }) => tenant.selection.namespace);
+}
+
+/** The names given with --tenant, all of which must be configured. */
+export function chosenTenants(settings: Settings, names: readonly string[]): readonly string[] {
+  const known = settings.tenants.map(({ tenant }) => tenant.name);
+  const unknown = names.find((name) => !known.includes(name));
+  if (unknown === undefined) return names;
+  throw new GridmeterError(
+    "usage",
+    `There is no tenant "${unknown}"; nothing was published. Configured are: ${known.join(", ")}.`,
+  );
+}
+
+type Warn = (text: string) => void;
+
+/** Where a run keeps its ledger and state, and its outgoing messages unless they go to a bucket. */
+export type OpenLedger = { readonly store: ObjectStore; readonly remembers: boolean };
+
+/** Where messages leave: into ssmsend's queue on this host, or into a bucket, from which `gridmeter spool` takes them. */
+export type OpenOutbox =
+  | { readonly kind: "local"; readonly place: string; readonly queue: MessageQueue }
+  | {
+      readonly kind: "s3";
+      readonly place: string;
+      readonly store: ObjectStore;
+      /**
+       * Tells the spooler of these objects; does nothing without --queue.
+       * @throws GridmeterError `queue_failed`, `store_failed`
+       */
+      readonly announce: (keys: readonly string[]) => Promise<void>;
+    };
+
+const usage = (text: string): GridmeterError => new GridmeterError("usage", `${text}. Nothing was published.`);
+
+/** Tells each text once: what is odd in a folder is met again and again. */
+function once(warn: Warn): Warn {
+  const told = new Set<string>();
+  return (text) => {
+    if (told.has(text)) return;
+    told.add(text);
+    warn(text);
+  };
+}
 
 /**
- * What is asked of the monitoring about the pods of one tenant (its namespace and extra label matchers).
- * - `end`: latest `kube_pod_completion_time`, epoch seconds
- * - `name`: the same with the pod's name in `text`, for those who need the name: it makes the answer half as long again
- * - `start`: latest `kube_pod_start_time`, epoch seconds
- * - `succeeded`, `failed`: 1 if the phase was Succeeded (Failed) at any time in the window, 0 if the pod was seen but in
- *   another phase; no row where kube-state-metrics writes only the phase that holds
- * - `runningUntil`: the last moment at which the phase was neither Succeeded nor Failed, epoch seconds, at most 300 s early
- * - `lastDay`: the start of the last UTC day on which the pod was seen, epoch seconds
- * - `cores`: the last CPU request in the window of each container (`part`), native sidecars included, in cores; of scheduled
- *   pods. Copies that disagree have a row for each value
- * - `unscheduledCores`: the same of series that name no node: pods before they are scheduled, and all pods of a monitoring
- *   that drops the label
- * - `coresAt`: the same of each copy, with the moment of the copy's last sample in `at`; scheduled or not, and of ordinary init
- *   containers too
- * - `vo`: the pod label that names the VO, in `text` (value 1); pods without the label have no row, copies that disagree several
- * - `voAt`: the same of each copy, with the moment of the copy's last sample in `at`
- * - `cpu`: CPU seconds per container instance: `part` is cAdvisor's id ("" where it was dropped), `uid` is taken out of it ("" where
- *   none is found)
- * - `memoryRequest`, `unscheduledMemoryRequest`, `memoryRequestAt`: as those of cores, bytes
- * - `memoryUsed`: measured maximum of each container, bytes; `part` is the container's name
+ * Opens `--ledger`. A dry run gets a store that writes nothing. `warn` is told of what is odd in a directory.
+ * @throws GridmeterError `usage`, `config_invalid`
  */
-export type Fact =
-  | "end"
-  | "name"
-  | "start"
-  | "succeeded"
-  | "failed"
-  | "runningUntil"
-  | "lastDay"
-  | "cores"
-  | "unscheduledCores"
-  | "coresAt"
-  | "vo"
-  | "voAt"
-  | "cpu"
-  | "memoryRequest"
-  | "unscheduledMemoryRequest"
-  | "memoryRequestAt"
-  | "memoryUsed";
-
-/** One pod's value. `part` separates rows of one uid where a pod has several (containers, cgroups). */
-export type Row = {
-  readonly uid: string;
-  readonly value: number;
-  readonly text?: string;
-  readonly part?: string;
-  /** the moment of the copy's last sample, epoch seconds */
-  readonly at?: number;
-  /** which copy it is of those of a request: the same in every window */
-  readonly copy?: string;
-};
-
-/** The first hexadecimal digits of the uids asked for, e.g. ["0","1"] or ["a3"]; used when an hour is still too much. */
-export type UidPrefixes = readonly string[];
-
-/** The pods a question is about, where it is not about all: those whose uid begins with one of these, or just these. */
-export type Only = { readonly prefixes: UidPrefixes } | { readonly uids: readonly string[] };
-
-/** Width of the cells in which monitoring is looked for, seconds. */
-export const CELL = 300;
+export async function openLedger(text: string, dryRun: boolean, env: Environment, warn: Warn): Promise<OpenLedger> {
+  const parsed = parseLedgerPlace(text);
+  if (!parsed.ok) throw usage(`--ledger ${JSON.stringify(text)} ${parsed.problem}`);
+  const place = parsed.value;
+  if (place.kind === "none") return { store: new MemoryStore(), remembers: false };
+  const store =
+    place.kind === "s3" ? await openBucket(place, env) : new DirectoryStore(place.path, { warn: once(warn) });
+  return { store: dryRun ? new ReadOnlyStore(store) : store, remembers: true };
+}
 
 /**
- * When the monitoring was seen.
- * - `cells`: the ends t (multiples of CELL, ascending) of the cells (t - CELL, t] in which kube-state-metrics was seen working
- * - `partly`: stretches in which only the pods of single nodes were missing: gaps that never make a day unseen
- * - `upOnly`: stretches of which `cells` holds every cell only because `up` was 1, no pod was seen
- * - `silent`: stretches that are gaps although `up` was 1: Prometheus has data, but no pod
+ * Opens `--output` (or OUTPUT_PATH) and `--queue`. A dry run gets a store that writes nothing. `warn` is told of what is odd in a
+ * queue on this host.
+ * @throws GridmeterError `usage`, `config_invalid`; `queue_owner` unless it is a dry run
  */
-export type Sighting = {
-  readonly cells: readonly number[];
-  readonly partly: readonly Window[];
-  readonly upOnly: readonly Window[];
-  readonly silent: readonly Window[];
-};
+export async function openOutbox(
+  output: string,
+  queueUrl: string | undefined,
+  dryRun: boolean,
+  env: Environment,
+  warn: Warn,
+): Promise<OpenOutbox> {
+  const destination = destinationOf(output);
+  const url = queueUrl === undefined ? undefined : checkedQueueUrl(queueUrl);
+  if (destination.kind !== "s3") {
+    if (url !== undefined)
+      throw usage(
+        `--queue ${JSON.stringify(url)} goes with --output s3://..., but the output is ${JSON.stringify(output)}`,
+      );
+    if (!dryRun) checkOutput(output);
+    const queue = localQueue(destination, warn);
+    return { kind: "local", place: queue.place, queue };
+  }
+  const store = await openBucket(destination, env);
+  return {
+    kind: "s3",
+    place: output,
+    store: dryRun ? new ReadOnlyStore(store) : store,
+    announce: async (keys) => {
+      if (url === undefined || dryRun) return;
+      const [{ createSqs }, { doorbellsOf, ring }] = await Promise.all([
+        import("./store/aws.ts"),
+        import("./delivery/notifications.ts"),
+      ]);
+      await ring(createSqs(env), url, await doorbellsOf(store, keys));
+    },
+  };
+}
 
-/**
- * What a run asks of whether anybody reports it at all: metrics; `phases`: rows of Succeeded or Failed, `both phases`: of either;
- * `zero phases`: rows of value 0; `kube-system`: any pod of that namespace; `own pods`: any pod of the tenant's namespace.
- */
-export type Presence =
-  | "ends"
-  | "starts"
-  | "phases"
-  | "both phases"
-  | "zero phases"
-  | "requests"
-  | "kube-system"
-  | "own pods";
+/** Refuses an `--output` on this host in which ssmsend could not lock what this user writes. @throws GridmeterError `usage`, `queue_owner` */
+export function checkOutput(text: string): void {
+  const destination = destinationOf(text);
+  if (destination.kind !== "s3") checkQueueOwner(destination.path);
+}
 
-/**
- * The monitoring of one tenant's cluster. Implemented over Prometheus, and in memory for tests.
- * A refused query is thrown as a GridmeterError: `prometheus_too_large` (also too slow), `prometheus_unavailable` (not now), or a
- * `CutShort` for an answer that stopped in the middle; the caller asks for less.
- */
-export interface Monitoring {
-  /**
-   * Hands over one row for each uid (and part) that has any, while the answer arrives. Where a try fails halfway the rows
-   * come again, so taking one twice must not matter; and they hold only if this does not throw.
-   */
-  facts(fact: Fact, window: Window, take: (row: Row) => void, only?: Only): Promise<void>;
-  /** When kube-state-metrics was seen inside the window, of which both ends are multiples of CELL. */
-  seen(window: Window): Promise<Sighting>;
-  /**
-   * The starts of the UTC days of the window on which there was any such series in any visible namespace. `window` begins and ends at midnight.
-   */
-  presence(of: Presence, window: Window): Promise<ReadonlySet<number>>;
-  /** At most `most` uids of pods seen in the window, spread over it. */
-  sample(window: Window, most: number): Promise<readonly string[]>;
-  /**
-   * Namespaces of which anything was seen in the window, sorted: `names` under the labels that are read. `prefixes` are those
-   * of other labels under which the tenant's own namespace is found.
-   */
-  namespaces(window: Window): Promise<{ readonly names: readonly string[]; readonly prefixes: readonly string[] }>;
-  /**
-   * Another prefix under which the labels of the pods stand that carry the tenant's namespace in the window: that is then the namespace of
-   * kube-state-metrics itself, and they are pods of any namespace.
-   */
-  readonly strayPrefix?: (window: Window) => Promise<string | undefined>;
-  /** Seconds on a clock that only goes forward, to judge what asking costs; absent where that does not matter. */
-  readonly clock?: () => number;
-  /** Whether any pod of the namespace carried the VO label in the window. */
-  voLabelSeen(window: Window): Promise<boolean>;
-  /** How many pods carry the VO label split in two, because two labels of the pod have one name in Prometheus (`label_vo_conflict1`). */
-  voLabelSplit(window: Window): Promise<number>;
+/** Opens the queue on this host for `--output` of `gridmeter spool`. @throws GridmeterError `usage`, `queue_owner` */
+export function openQueue(text: string, warn: Warn): MessageQueue {
+  const destination = destinationOf(text);
+  if (destination.kind === "s3")
+    throw usage(`--output ${JSON.stringify(text)} is no queue on this host. Write dirq:DIR or dir:DIR`);
+  checkOutput(text);
+  return localQueue(destination, warn);
+}
+
+/** Opens a bucket that is named by an option. @throws GridmeterError `usage`, `config_invalid` */
+export async function openSource(
+  option: string,
+  text: string,
+  env: Environment,
+  foreign: (key: string) => void,
+): Promise<S3Store> {
+  const parsed = parseBucketPlace(text);
+  if (!parsed.ok) throw usage(`${option} ${JSON.stringify(text)} ${parsed.problem}`);
+  return openBucket(parsed.value, env, foreign);
+}
+
+/** The URL of an SQS queue. @throws GridmeterError `usage` */
+export function checkedQueueUrl(text: string): string {
+  if (/^https?:\/\/[^/\s]+\/\S+$/.test(text)) return text;
+  throw usage(
+    `--queue ${JSON.stringify(text)} is no queue's URL, such as https://sqs.eu-central-1.amazonaws.com/123456789012/spool.fifo`,
+  );
+}
+
+function destinationOf(text: string): Destination {
+  const parsed = parseDestination(text);
+  if (parsed.ok) return parsed.value;
+  throw usage(`--output ${JSON.stringify(text)} ${parsed.problem}`);
+}
+
+function localQueue(destination: Exclude<Destination, BucketPlace>, warn: Warn): MessageQueue {
+  switch (destination.kind) {
+    case "dirq":
+      return new DirqQueue(destination.path, PATIENCE, once(warn));
+    case "directory":
+      return new PlainDirectoryQueue(destination.path, PATIENCE, once(warn));
+  }
+}
+
+async function openBucket(place: BucketPlace, env: Environment, foreign?: (key: string) => void): Promise<S3Store> {
+  // Loaded only where it is used: the AWS SDK is most of what a start would cost.
+  const [{ createS3, encryptionOf }, { S3Store: Store }] = await Promise.all([
+    import("./store/aws.ts"),
+    import("./store/s3.ts"),
+  ]);
+  const { bucket, prefix } = place;
+  const encryption = encryptionOf(env);
+  return new Store({
+    client: createS3(env),
+    bucket,
+    prefix,
+    ...(encryption === undefined ? {} : { encryption }),
+    ...(foreign === undefined ? {} : { foreign }),
+  });
 }

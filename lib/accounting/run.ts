@@ -1,26 +1,18 @@
 import pLimit from "p-limit";
-import { GridmeterError } from "../errors.ts";
-import { greatest, least } from "../lists.ts";
-import type { ObjectStore } from "../store/object-store.ts";
-import { NOT_SEEN, countTenant } from "./count.ts";
-import type { CountOptions, TenantCount } from "./count.ts";
-import { countedMonth } from "./counted-month.ts";
-import type { CountedMonth } from "./counted-month.ts";
-import { planMonth } from "./count-plan.ts";
-import { isOpen } from "./decide.ts";
-import { Ledger } from "./ledger.ts";
-import type { Damage } from "./ledger.ts";
-import { publishMonth } from "./month.ts";
-import type { UnitOutcome } from "./month.ts";
-import { periods } from "./periods.ts";
-import type { Period, Request } from "./periods.ts";
-import { checkOverlap } from "./overlap.ts";
-import type { Monitoring } from "./ports.ts";
-import { isIndividual } from "./records.ts";
-import { readState, sourceOf } from "./state.ts";
-import { Scratch } from "./scratch.ts";
-import type { Tenant } from "./tenant.ts";
-import { addMonths } from "./time.ts";
+import { GridmeterError } from "../shared/errors.ts";
+import { greatest, least } from "../shared/lists.ts";
+import { type CountedMonth, countedMonth } from "./counting/count-month.ts";
+import { type CountOptions, NOT_SEEN, type TenantCount, countTenant } from "./counting/count-tenant.ts";
+import { type Damage, Ledger, Scratch } from "./counting/ledger.ts";
+import { checkOverlap } from "./counting/overlap.ts";
+import { planMonth } from "./counting/schedule.ts";
+import type { Monitoring } from "./model/monitoring.ts";
+import { type Tenant, isIndividual } from "./model/tenant.ts";
+import { type Period, type Request, addMonths, periods } from "./model/time.ts";
+import { isOpen } from "./publishing/decide.ts";
+import { type UnitOutcome, publishMonth } from "./publishing/publish.ts";
+import { readState, sourceOf } from "./publishing/state.ts";
+import type { ObjectStore } from "./store/store.ts";
 
 /** Tenants counted side by side; each connection limits its own queries. */
 const TENANTS_AT_ONCE = 2;
@@ -48,7 +40,7 @@ export type RunOptions = {
   readonly progress?: (tenant: Tenant, done: number, days: number) => void;
 };
 
-export type MonthResult = {
+type MonthResult = {
   readonly period: Period;
   readonly counted: readonly CountedMonth[];
   readonly units: readonly UnitOutcome[];

@@ -1,16 +1,10 @@
-import { errorSummary } from "../errors.ts";
-import type { ErrorSummary } from "../errors.ts";
-import { greatest, least } from "../lists.ts";
-import type { CountedMonth } from "./counted-month.ts";
-import { withoutCpu } from "./cpu-share.ts";
-import type { UnitOutcome } from "./month.ts";
-import { exitCode, runErrors } from "./run.ts";
-import type { RunResult } from "./run.ts";
-import { leftOutOf } from "./usage.ts";
-import type { LeftOut } from "./usage.ts";
-
-export { errorSummary } from "../errors.ts";
-export type { ErrorSummary } from "../errors.ts";
+import { type ErrorSummary, errorSummary } from "../shared/errors.ts";
+import { greatest, least } from "../shared/lists.ts";
+import type { CountedMonth } from "./counting/count-month.ts";
+import { type LeftOut, leftOutOf } from "./counting/usage.ts";
+import { withoutCpu } from "./publishing/guards.ts";
+import type { UnitOutcome } from "./publishing/publish.ts";
+import { type RunResult, exitCode, runErrors } from "./run.ts";
 
 /** One tenant's month in figures. Times are epoch seconds; core hours are not rounded. */
 export type TenantMonthSummary = {

@@ -1,9 +1,8 @@
-import type { Probe, ProbeRun } from "./probe.ts";
-import { steadyClock } from "./schedule-clock.ts";
-import type { Clock } from "./schedule-clock.ts";
-import type { AgentLog } from "./schedule-log.ts";
-import { ProbeLoop } from "./schedule-loop.ts";
-import type { ResultKind } from "./types.ts";
+import { uptime } from "node:os";
+import { setTimeout as timer } from "node:timers/promises";
+import { errorText } from "../shared/errors.ts";
+import type { ResultKind } from "./command/types.ts";
+import type { Probe, ProbeRun } from "./probes/common/probe.ts";
 
 export type ScheduleOptions = {
   readonly probes: readonly Probe[];
@@ -84,3 +83,224 @@ export class Schedule {
 }
 
 const LATE: ReadonlySet<ResultKind | "pending"> = new Set(["pending", "timeout", "skipped_in_flight"]);
+
+type LoopOptions = {
+  /** a run has settled */
+  readonly settled: (probe: string, run: ProbeRun) => void;
+  /** a probe was found to be able to run, or not: said once for each change */
+  readonly enabled: (probe: string, enabled: boolean) => void;
+  readonly log: AgentLog;
+  readonly clock: Clock;
+  /** seconds after which it is looked again whether a disabled probe can run */
+  readonly reexamine: number;
+  /** seconds for which the tool must have been `not_found` before a probe that ran is disabled */
+  readonly lostAfter: number;
+};
+
+/** A loop that is so late with its next step, seconds, has come to a stop. */
+const LATENESS = 10;
+
+/** Runs one probe again and again, start to start, each start on a multiple of its interval, never two at once. */
+class ProbeLoop {
+  readonly #probe: Probe;
+  readonly #watched: WatchedProbe;
+  readonly #options: LoopOptions;
+  readonly #stop = new AbortController();
+  #enabled: boolean | undefined;
+  #last: ResultKind | undefined;
+  #lostSince: number | undefined;
+  #nextStepBy = Infinity;
+
+  constructor(probe: Probe, options: LoopOptions) {
+    this.#probe = probe;
+    this.#options = options;
+    this.#watched = new WatchedProbe(probe, options.clock, this.#stop.signal);
+  }
+
+  get probe(): string {
+    return this.#probe.name;
+  }
+
+  /** What the last run came to; `pending` before the first one, `disabled` while the probe cannot run. */
+  get state(): ResultKind | "pending" {
+    return this.#enabled === false ? "disabled" : (this.#last ?? "pending");
+  }
+
+  /** Whether the loop should have gone on by now. */
+  get stalled(): boolean {
+    return this.#options.clock.now() > this.#nextStepBy + LATENESS;
+  }
+
+  stop(): void {
+    this.#nextStepBy = Infinity;
+    this.#stop.abort();
+  }
+
+  /** Runs until `stop`, first after `phase` seconds. Never rejects. */
+  async conduct(phase: number): Promise<void> {
+    const { clock, reexamine } = this.#options;
+    let due = clock.now() + phase;
+    let examined = false;
+    for (;;) {
+      await this.#sleepUntil(due);
+      if (this.#stop.signal.aborted) return;
+      if (!examined && !(await this.#canRun())) {
+        due = clock.now() + reexamine;
+        continue;
+      }
+      if (this.#stop.signal.aborted) return;
+      examined = true;
+      await this.#run();
+      if (this.#stop.signal.aborted) return;
+      if (this.#isLost()) examined = false;
+      due = nextOf(due, this.#probe.interval, clock.now());
+    }
+  }
+
+  /** Runs the probe once, if it can. Never rejects. */
+  async once(): Promise<void> {
+    if (await this.#canRun()) await this.#run();
+  }
+
+  async #run(): Promise<void> {
+    this.#nextStepBy = this.#options.clock.now() + this.#probe.timeout + PATIENCE;
+    const run = await this.#watched.run();
+    if (this.#stop.signal.aborted) return;
+    this.#last = run.kind;
+    this.#tell(() => this.#options.settled(this.probe, run));
+  }
+
+  async #canRun(): Promise<boolean> {
+    this.#nextStepBy = this.#options.clock.now() + EXAMINATION;
+    const why = await this.#watched.unavailable();
+    const enabled = why === undefined;
+    if (enabled === this.#enabled || this.#stop.signal.aborted) return enabled;
+    const { log, enabled: changed } = this.#options;
+    if (!enabled) log.info({ probe: this.probe, why }, "the probe is disabled: it cannot run on this node");
+    else if (this.#enabled === false) log.info({ probe: this.probe }, "the probe can run now and is enabled");
+    this.#enabled = enabled;
+    this.#last = undefined;
+    this.#lostSince = undefined;
+    this.#tell(() => changed(this.probe, enabled));
+    return enabled;
+  }
+
+  /** Whether the tool has been missing for so long that it is asked whether the probe can run at all. */
+  #isLost(): boolean {
+    if (this.#last !== "not_found") this.#lostSince = undefined;
+    else this.#lostSince ??= this.#options.clock.now();
+    return this.#lostSince !== undefined && this.#options.clock.now() - this.#lostSince >= this.#options.lostAfter;
+  }
+
+  /** A fault of whoever listens must not end the loop. */
+  #tell(listener: () => void): void {
+    try {
+      listener();
+    } catch (thrown) {
+      const text = "the run could not be taken in: this is a fault of the agent";
+      this.#options.log.error({ probe: this.probe, error: errorText(thrown) }, text);
+    }
+  }
+
+  /** Timers may fire a little early. */
+  async #sleepUntil(due: number): Promise<void> {
+    const { clock } = this.#options;
+    this.#nextStepBy = due;
+    while (clock.now() < due && !this.#stop.signal.aborted) await clock.sleep(due - clock.now(), this.#stop.signal);
+  }
+}
+
+/** The first of `due + interval`, `due + 2 interval`, ... that is not over. */
+function nextOf(due: number, interval: number, now: number): number {
+  return due + interval * Math.max(1, Math.ceil((now - due) / interval));
+}
+
+/** So long beyond its timeout a run is waited for, seconds: it should have settled by itself. */
+const PATIENCE = 2;
+/** So long it may take to find out whether a probe can run, seconds. */
+const EXAMINATION = 5;
+
+const without = (kind: ResultKind, seconds: number, detail: string): ProbeRun => ({
+  kind,
+  seconds,
+  detail,
+  commands: [],
+  metrics: [],
+  readings: {},
+  rejected: 0,
+});
+
+/** A probe that is not trusted to keep its word: whatever it does, `run` settles and never rejects, and runs never overlap. */
+class WatchedProbe {
+  readonly #probe: Probe;
+  readonly #clock: Clock;
+  readonly #stop: AbortSignal;
+  #open = false;
+
+  /** `stop`: nobody waits any more */
+  constructor(probe: Probe, clock: Clock, stop: AbortSignal) {
+    this.#probe = probe;
+    this.#clock = clock;
+    this.#stop = stop;
+  }
+
+  /**
+   * Runs the probe. A run that did not settle in time is a `timeout`; what it comes to later is thrown away, and until then
+   * further ones are `skipped_in_flight`. One that rejects is a fault of the probe's code: `parse_error`.
+   */
+  async run(): Promise<ProbeRun> {
+    if (this.#open) return without("skipped_in_flight", 0, "an earlier run has not settled yet");
+    const started = this.#clock.now();
+    const took = () => this.#clock.now() - started;
+    this.#open = true;
+    // In an async function, what throws at once rejects as well.
+    const run = (async () => this.#probe.run())()
+      .catch((thrown: unknown) => without("parse_error", took(), `the probe itself failed: ${errorText(thrown)}`))
+      .finally(() => (this.#open = false));
+    const limit = this.#probe.timeout + PATIENCE;
+    const settled = await this.#within(limit, run);
+    return settled ?? without("timeout", took(), `it had not settled after ${limit} s`);
+  }
+
+  /** Why the probe cannot run; undefined if it can, or if that cannot be found out: then the run will tell. */
+  async unavailable(): Promise<string | undefined> {
+    const answer = (async () => this.#probe.unavailable())().catch(() => undefined);
+    return this.#within(EXAMINATION, answer);
+  }
+
+  async #within<T>(seconds: number, work: Promise<T>): Promise<T | undefined> {
+    const timer = new AbortController();
+    const end = () => timer.abort();
+    this.#stop.addEventListener("abort", end, { once: true });
+    const late = this.#clock.sleep(seconds, timer.signal).then(() => undefined);
+    try {
+      return await Promise.race([work, late]);
+    } finally {
+      timer.abort();
+      this.#stop.removeEventListener("abort", end);
+    }
+  }
+}
+
+/** Time for what happens again and again; injected, so that tests can let hours pass. */
+export type Clock = {
+  /** seconds since some moment; never goes back, whatever the node's clock is set to */
+  now(): number;
+  /** resolves after so many seconds, or at once when the signal is raised; never rejects */
+  sleep(seconds: number, signal: AbortSignal): Promise<void>;
+};
+
+/** Timers of Node count milliseconds in 32 bits. */
+const LONGEST_SLEEP = 2_000_000;
+
+export const steadyClock: Clock = {
+  now: () => performance.now() / 1000,
+  sleep: (seconds, signal) =>
+    timer(Math.min(Math.max(0, seconds), LONGEST_SLEEP) * 1000, undefined, { signal }).catch(() => undefined),
+};
+
+/** Seconds since the machine started: goes on while it is suspended, as nothing that timers go by does. */
+export const machineClock = (): number => uptime();
+
+/** Where the agent tells what it does; pino's loggers are such. */
+export type AgentLog = Readonly<Record<"info" | "warn" | "error", (fields: object, text: string) => void>>;

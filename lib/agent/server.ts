@@ -1,12 +1,9 @@
-import { createServer } from "node:http";
-import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import { type IncomingMessage, type Server, type ServerResponse, createServer } from "node:http";
+import { type Socket, isIPv6 } from "node:net";
 import { gzipSync } from "node:zlib";
-import { GridmeterError, errorText } from "../errors.ts";
-import { CONTENT_TYPE } from "./exposition.ts";
-import type { Health, Readiness } from "./schedule.ts";
-import type { AgentLog } from "./schedule-log.ts";
-import { type Address, parseAddress } from "./server-address.ts";
-import { Connections } from "./server-connections.ts";
+import { GridmeterError, errorText } from "../shared/errors.ts";
+import { CONTENT_TYPE } from "../shared/exposition.ts";
+import type { AgentLog, Health, Readiness } from "./schedule.ts";
 
 export type ServerOptions = {
   /** `host:port`, `:port` or `[::1]:port` */
@@ -168,4 +165,94 @@ function urlOf(server: Server): string {
   const address = server.address();
   if (address === null || typeof address === "string") return "";
   return `http://${address.family === "IPv6" ? `[${address.address}]` : address.address}:${address.port}`;
+}
+
+/** Where to listen; without a host on all addresses of the machine. */
+type Address = { readonly host?: string; readonly port: number };
+
+const FORM = /^(?:\[(?<v6>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|(?<host>[A-Za-z0-9._-]*)):(?<port>\d{1,5})$/;
+
+/**
+ * Reads `host:port`, `:port` or `[::1]:port`. Port 0 is any free one.
+ * @throws GridmeterError config_invalid for anything else
+ */
+export function parseAddress(text: string): Address {
+  const { v6, host, port } = FORM.exec(text.trim())?.groups ?? {};
+  const number = Number(port);
+  if (port === undefined || number > 65_535) {
+    throw new GridmeterError(
+      "config_invalid",
+      `"${text}" is no address to listen on. Nothing was started. Give host:port, :port or [::1]:port, e.g. 0.0.0.0:9102.`,
+    );
+  }
+  const given = v6 ?? host ?? "";
+  return { port: number, ...(given === "" ? {} : { host: given }) };
+}
+
+/** Connections in all, and from one address: Prometheus keeps one, and the kubelet opens one for each question. */
+const MOST = 200;
+const MOST_FROM_ADDRESS = 50;
+
+/** An address that a neighbour cannot change at will: of IPv6 the network, in which each has as many addresses as he likes. */
+const neighbour = (address: string): string => {
+  if (!isIPv6(address)) return address;
+  if (address.startsWith("::ffff:")) return address.slice("::ffff:".length);
+  return address.startsWith("::") ? address : address.split(":").slice(0, 4).join(":");
+};
+
+/**
+ * The connections of the port. A new one is always taken, so that no crowd of idle ones shuts out a scrape or the question whether
+ * the agent is alive: where there are too many, in all or from one address, the one that has been idle longest gives way; if none is
+ * idle, the one whose client has been reading its answer longest.
+ */
+class Connections {
+  /** by when they became so, the first one first */
+  readonly #idle = new Map<Socket, string>();
+  readonly #busy = new Map<Socket, { readonly from: string; readonly answers: number }>();
+
+  /** Takes a new connection. */
+  take(socket: Socket): void {
+    const from = neighbour(socket.remoteAddress ?? "");
+    const connections = [...this.#all()];
+    const fromThere = connections.filter(([, other]) => other === from);
+    const tooMany = fromThere.length >= MOST_FROM_ADDRESS ? fromThere : connections.length >= MOST ? connections : [];
+    const [givesWay] = tooMany[0] ?? [];
+    if (givesWay !== undefined) {
+      this.#forget(givesWay);
+      givesWay.destroy();
+    }
+    this.#idle.set(socket, from);
+    socket.once("close", () => this.#forget(socket));
+  }
+
+  /** Notes that a connection is at work until its answer has been sent. */
+  answering(socket: Socket, response: ServerResponse): void {
+    const from = this.#idle.get(socket) ?? this.#busy.get(socket)?.from;
+    if (from === undefined) return;
+    this.#idle.delete(socket);
+    this.#busy.set(socket, { from, answers: (this.#busy.get(socket)?.answers ?? 0) + 1 });
+    response.once("close", () => this.#answered(socket));
+  }
+
+  #answered(socket: Socket): void {
+    const busy = this.#busy.get(socket);
+    if (busy === undefined) return;
+    if (busy.answers > 1) {
+      this.#busy.set(socket, { ...busy, answers: busy.answers - 1 });
+      return;
+    }
+    this.#busy.delete(socket);
+    if (!socket.destroyed) this.#idle.set(socket, busy.from);
+  }
+
+  #forget(socket: Socket): void {
+    this.#idle.delete(socket);
+    this.#busy.delete(socket);
+  }
+
+  /** In the order in which they give way, with where they come from. */
+  *#all(): Generator<readonly [Socket, string]> {
+    yield* this.#idle;
+    for (const [socket, { from }] of this.#busy) yield [socket, from];
+  }
 }

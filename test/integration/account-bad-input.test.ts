@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { kindsCluster, makeJob, monthStart, openMetrics, Random, simulate, STACK } from "../simulator/index.ts";
 import type { Cluster, Series } from "../simulator/index.ts";
-import { visible } from "../../lib/plain-text.ts";
+import { visible } from "../../lib/shared/text.ts";
 import { prometheusError, startFaultProxy } from "../support/fault-proxy.ts";
 import type { Fault } from "../support/fault-proxy.ts";
 import { startPrometheus } from "../support/prometheus-server.ts";

@@ -3,7 +3,7 @@ import { cp, mkdir, readFile, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { endOfDay } from "../../lib/accounting/time.ts";
+import { endOfDay } from "../../lib/accounting/model/time.ts";
 import { demoCluster, NONE, simulate, truth } from "../simulator/index.ts";
 import type { Figures } from "../simulator/index.ts";
 import type { PrometheusServer } from "../support/prometheus-server.ts";

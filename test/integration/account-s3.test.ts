@@ -4,7 +4,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { S3Store } from "../../lib/store/s3-store.ts";
+import { S3Store } from "../../lib/accounting/store/s3.ts";
 import { kindsCluster, simulate } from "../simulator/index.ts";
 import { summaryBody, unit } from "../support/dirq-messages.ts";
 import { dirqTool } from "../support/dirq-tool.ts";

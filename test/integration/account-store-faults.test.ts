@@ -4,7 +4,7 @@ import { mkdir, readFile, readdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { SummaryRecord } from "../../lib/apel/records.ts";
+import type { SummaryRecord } from "../../lib/accounting/apel/record.ts";
 import { MIXED, kindsCluster, simulate, truth } from "../simulator/index.ts";
 import type { PrometheusServer } from "../support/prometheus-server.ts";
 import { bundledCli, gap, leastSettings, messagesIn, recordsIn, resultOf, runCli } from "../support/run-cli.ts";

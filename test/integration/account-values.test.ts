@@ -3,7 +3,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { ApelRecord, IndividualRecord } from "../../lib/apel/records.ts";
+import type { ApelRecord, IndividualRecord } from "../../lib/accounting/apel/record.ts";
 import {
   isAllLeftOut,
   KIND_NAMES,

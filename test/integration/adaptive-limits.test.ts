@@ -1,12 +1,11 @@
 // A server that refuses: the same messages as from one that does not, or a clean error, and never other figures.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { RunResult } from "../../lib/accounting/run.ts";
-import { runAccounting } from "../../lib/accounting/run.ts";
-import type { Tenant } from "../../lib/accounting/tenant.ts";
-import { GridmeterError } from "../../lib/errors.ts";
-import { createClient } from "../../lib/prometheus/connection.ts";
-import { createMonitoring } from "../../lib/prometheus/monitoring.ts";
-import { MemoryStore } from "../../lib/store/memory-store.ts";
+import { type RunResult, runAccounting } from "../../lib/accounting/run.ts";
+import type { Tenant } from "../../lib/accounting/model/tenant.ts";
+import { GridmeterError } from "../../lib/shared/errors.ts";
+import { createClient } from "../../lib/accounting/prometheus/client.ts";
+import { createMonitoring } from "../../lib/accounting/prometheus/monitoring.ts";
+import { MemoryStore } from "../../lib/accounting/store/store.ts";
 import { monthStart, Random, simulate, truth } from "../simulator/index.ts";
 import type { Cluster, Series } from "../simulator/index.ts";
 import { denseCluster } from "../support/dense-cluster.ts";

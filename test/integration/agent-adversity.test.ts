@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import { PROBE_NAMES } from "../../lib/probes/run/create.ts";
+import { PROBE_NAMES } from "../../lib/agent/probes/common/settings.ts";
 import { dataOf, standInProbes, startAgent, valueOf, writeConfig, type RunningAgent } from "../support/agent-run.ts";
 import { allProcesses, killLeftovers, ownSleep, processesWith } from "../support/process-watch.ts";
 import { startPushgateway, type PushgatewayServer } from "../support/pushgateway-server.ts";

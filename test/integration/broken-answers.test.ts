@@ -3,9 +3,9 @@ import { gzipSync } from "node:zlib";
 import type { Socket } from "node:net";
 import pLimit from "p-limit";
 import { describe, expect, test } from "vitest";
-import { GridmeterError } from "../../lib/errors.ts";
-import { createClient } from "../../lib/prometheus/connection.ts";
-import { createMonitoring } from "../../lib/prometheus/monitoring.ts";
+import { GridmeterError } from "../../lib/shared/errors.ts";
+import { createClient } from "../../lib/accounting/prometheus/client.ts";
+import { createMonitoring } from "../../lib/accounting/prometheus/monitoring.ts";
 import { type Answerer, type WireServer, response, startWireServer } from "../support/wire-server.ts";
 
 const GZIP = ["Content-Encoding: gzip"];

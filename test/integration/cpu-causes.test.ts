@@ -1,11 +1,11 @@
 // Why a month has no measured CPU use, over the real Prometheus: what `account` refuses it with, and what `check` says before.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { runAccounting } from "../../lib/accounting/run.ts";
-import type { Tenant } from "../../lib/accounting/tenant.ts";
-import { checkPrometheus } from "../../lib/prometheus/check.ts";
-import { createClient } from "../../lib/prometheus/connection.ts";
-import { createMonitoring } from "../../lib/prometheus/monitoring.ts";
-import { MemoryStore } from "../../lib/store/memory-store.ts";
+import type { Tenant } from "../../lib/accounting/model/tenant.ts";
+import { checkPrometheus } from "../../lib/accounting/prometheus/check.ts";
+import { createClient } from "../../lib/accounting/prometheus/client.ts";
+import { createMonitoring } from "../../lib/accounting/prometheus/monitoring.ts";
+import { MemoryStore } from "../../lib/accounting/store/store.ts";
 import type { Series } from "../simulator/index.ts";
 import { simulate } from "../simulator/index.ts";
 import { MemoryMonitoring } from "../support/memory-monitoring.ts";

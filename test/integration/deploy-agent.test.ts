@@ -6,8 +6,8 @@ import { promisify } from "node:util";
 import { afterAll, describe, expect, test } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { z } from "zod";
-import { loadAgentConfig } from "../../lib/config/agent.ts";
-import { PROBE_DEFAULTS } from "../../lib/probes/run/defaults.ts";
+import { loadAgentConfig } from "../../lib/agent/config.ts";
+import { PROBE_DEFAULTS } from "../../lib/agent/probes/registry.ts";
 import { knownMetricNames, metricNames, promqlFaults } from "../support/promql-names.ts";
 
 const deploy = new URL("../../deploy/", import.meta.url).pathname;

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { GetObjectCommand, ListBucketsCommand, PutObjectCommand } from "@aws-sdk/client-s3";
 import type { S3Event, SQSBatchResponse } from "aws-lambda";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { S3Store } from "../../lib/store/s3-store.ts";
+import { S3Store } from "../../lib/accounting/store/s3.ts";
 import { simulate } from "../simulator/index.ts";
 import { startAwsFaults } from "../support/aws-faults.ts";
 import type { AwsFaults } from "../support/aws-faults.ts";

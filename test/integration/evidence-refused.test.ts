@@ -1,12 +1,12 @@
 // What is asked over a range besides the facts (was monitoring seen, which namespaces are there, has any pod the VO label):
 // a server that refuses gets smaller questions, and the answer is that of a server that does not.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Monitoring, Window } from "../../lib/accounting/ports.ts";
-import type { Selection } from "../../lib/accounting/tenant.ts";
-import { GridmeterError } from "../../lib/errors.ts";
-import { checkPrometheus } from "../../lib/prometheus/check.ts";
-import { createClient } from "../../lib/prometheus/connection.ts";
-import { createMonitoring } from "../../lib/prometheus/monitoring.ts";
+import type { Monitoring, Window } from "../../lib/accounting/model/monitoring.ts";
+import type { Selection } from "../../lib/accounting/model/tenant.ts";
+import { GridmeterError } from "../../lib/shared/errors.ts";
+import { checkPrometheus } from "../../lib/accounting/prometheus/check.ts";
+import { createClient } from "../../lib/accounting/prometheus/client.ts";
+import { createMonitoring } from "../../lib/accounting/prometheus/monitoring.ts";
 import { Random } from "../simulator/index.ts";
 import { type Fault, type FaultProxy, prometheusError, startFaultProxy } from "../support/fault-proxy.ts";
 import { type PrometheusServer, startPrometheus } from "../support/prometheus-server.ts";

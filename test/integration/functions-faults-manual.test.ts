@@ -1,8 +1,8 @@
 // `manual` with names that somebody may give a file, and events that are none: in this process, against moto.
 import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from "@aws-sdk/client-s3";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { logger } from "../../lib/wiring/lambda-log.ts";
-import { manualFiles } from "../../lib/wiring/lambda-manual.ts";
+import { logger } from "../../functions/common/runtime.ts";
+import { manualFiles } from "../../functions/manual.ts";
 import { NOW, summaryBody, unit } from "../support/dirq-messages.ts";
 import { deployed, eventFile, newest, startDeployable } from "../support/functions-world.ts";
 import type { Deployed } from "../support/functions-world.ts";

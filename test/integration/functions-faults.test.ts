@@ -3,11 +3,11 @@
 import { PutObjectCommand } from "@aws-sdk/client-s3";
 import type { Context } from "aws-lambda";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import type { WorkItem } from "../../lib/accounting/work-item.ts";
-import { accountBatch } from "../../lib/wiring/lambda-account.ts";
-import { lambdaParts } from "../../lib/wiring/lambda-parts.ts";
-import { plan } from "../../lib/wiring/lambda-plan.ts";
-import { reapGroups } from "../../lib/wiring/lambda-reap.ts";
+import type { WorkItem } from "../../functions/common/work-item.ts";
+import { accountBatch } from "../../functions/account.ts";
+import { lambdaParts } from "../../functions/common/runtime.ts";
+import { plan } from "../../functions/plan.ts";
+import { reapGroups } from "../../functions/reap.ts";
 import { MIXED, namespaceOf, simulate, truth } from "../simulator/index.ts";
 import { prometheusError, startFaultProxy } from "../support/fault-proxy.ts";
 import { AN_HOUR, FEW_DAYS, MONTH, invoke, item, record, settled } from "../support/functions-host.ts";

@@ -3,7 +3,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { addMonths, monthOf } from "../../lib/accounting/time.ts";
+import { addMonths, monthOf } from "../../lib/accounting/model/time.ts";
 import { demoCluster, simulate, truth } from "../simulator/index.ts";
 import { copyProject } from "../support/deployment.ts";
 import type { Deployment } from "../support/deployment.ts";

@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { CELL } from "../../lib/accounting/ports.ts";
-import type { Fact, Monitoring, Presence, Window } from "../../lib/accounting/ports.ts";
-import type { Selection } from "../../lib/accounting/tenant.ts";
-import { createClient } from "../../lib/prometheus/connection.ts";
-import { createMonitoring } from "../../lib/prometheus/monitoring.ts";
+import { CELL, type Fact, type Monitoring, type Presence, type Window } from "../../lib/accounting/model/monitoring.ts";
+import type { Selection } from "../../lib/accounting/model/tenant.ts";
+import { createClient } from "../../lib/accounting/prometheus/client.ts";
+import { createMonitoring } from "../../lib/accounting/prometheus/monitoring.ts";
 import { KIND_NAMES, kindsCluster, MIXED, namespaceOf, Random, simulate } from "../simulator/index.ts";
 import type { Series } from "../simulator/index.ts";
 import { MemoryMonitoring } from "../support/memory-monitoring.ts";

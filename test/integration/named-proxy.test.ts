@@ -1,8 +1,8 @@
 import { createServer } from "node:http";
 import { inspect } from "node:util";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
-import { GridmeterError } from "../../lib/errors.ts";
-import { createClient } from "../../lib/prometheus/connection.ts";
+import { GridmeterError } from "../../lib/shared/errors.ts";
+import { createClient } from "../../lib/accounting/prometheus/client.ts";
 import { type FaultProxy, listen, startFaultProxy } from "../support/fault-proxy.ts";
 
 const SECRET = "pr0xyPassword";

@@ -18,11 +18,16 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import * as fc from "fast-check";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { runCommand } from "../../lib/agent/runner.ts";
-import { PS_COMMAND, parsePs, type LongStanding, type Process, type ProcessState } from "../../lib/probes/ps.ts";
-import { waitsForItsUser } from "../../lib/probes/ps-process.ts";
-import { createProbe } from "../../lib/probes/run/create.ts";
-import { GenuineTools } from "../../lib/probes/run/genuine-tools.ts";
+import { runCommand } from "../../lib/agent/command/run.ts";
+import { PS_COMMAND, parsePs } from "../../lib/agent/probes/ps.ts";
+import {
+  GenuineTools,
+  type LongStanding,
+  type Process,
+  type ProcessState,
+  waitsForItsUser,
+} from "../../lib/agent/probes/ps-watch.ts";
+import { createProbe } from "../../lib/agent/probes/registry.ts";
 import { valuesBy } from "../support/metrics.ts";
 
 const NOBODY = 65_534;

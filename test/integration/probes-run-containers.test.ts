@@ -3,9 +3,10 @@ import { mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { ProbeRun } from "../../lib/agent/probe.ts";
-import { shortId } from "../../lib/probes/container.ts";
-import { createProbe, type ProbeSettings } from "../../lib/probes/run/create.ts";
+import type { ProbeRun } from "../../lib/agent/probes/common/probe.ts";
+import { shortId } from "../../lib/agent/probes/common/container.ts";
+import { createProbe } from "../../lib/agent/probes/registry.ts";
+import type { ProbeSettings } from "../../lib/agent/probes/common/settings.ts";
 import { standIns, type StandInCommand, type StandIns } from "../support/stand-ins/stand-ins.ts";
 
 let world: StandIns;

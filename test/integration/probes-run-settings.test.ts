@@ -4,9 +4,9 @@ import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { joinedMetrics } from "../../lib/probes/joined.ts";
-import type { Readings } from "../../lib/probes/readings.ts";
-import { createProbe, type ProbeSettings } from "../../lib/probes/run/create.ts";
+import { joinedMetrics } from "../../lib/agent/probes/joins.ts";
+import { type Readings, createProbe } from "../../lib/agent/probes/registry.ts";
+import type { ProbeSettings } from "../../lib/agent/probes/common/settings.ts";
 import { standIns, type StandIns } from "../support/stand-ins/stand-ins.ts";
 
 let world: StandIns;

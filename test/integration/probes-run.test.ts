@@ -1,8 +1,8 @@
 // Each probe as it is run on a node, with real child processes: stand-ins for the tools, which print, hang or fail as told.
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { ProbeRun } from "../../lib/agent/probe.ts";
-import type { Readings } from "../../lib/probes/readings.ts";
-import { PROBE_NAMES, createProbe, type ProbeName, type ProbeSettings } from "../../lib/probes/run/create.ts";
+import type { ProbeRun } from "../../lib/agent/probes/common/probe.ts";
+import { type Readings, createProbe } from "../../lib/agent/probes/registry.ts";
+import { PROBE_NAMES, type ProbeName, type ProbeSettings } from "../../lib/agent/probes/common/settings.ts";
 import { allProcesses } from "../support/process-watch.ts";
 import { standIns, type StandInCommand, type StandIns, type StandInTool } from "../support/stand-ins/stand-ins.ts";
 

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Fact, Monitoring, Row } from "../../lib/accounting/ports.ts";
-import type { Selection } from "../../lib/accounting/tenant.ts";
-import { type Client, createClient } from "../../lib/prometheus/connection.ts";
-import { createMonitoring } from "../../lib/prometheus/monitoring.ts";
+import type { Fact, Monitoring, Row } from "../../lib/accounting/model/monitoring.ts";
+import type { Selection } from "../../lib/accounting/model/tenant.ts";
+import { type Client, createClient } from "../../lib/accounting/prometheus/client.ts";
+import { createMonitoring } from "../../lib/accounting/prometheus/monitoring.ts";
 import { type PrometheusServer, startPrometheus } from "../support/prometheus-server.ts";
 import { rowsOf } from "../support/rows-of.ts";
 import { sorted } from "../support/same-rows.ts";

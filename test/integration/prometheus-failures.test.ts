@@ -6,8 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { inspect } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { GridmeterError } from "../../lib/errors.ts";
-import { type Connection, createClient } from "../../lib/prometheus/connection.ts";
+import { GridmeterError } from "../../lib/shared/errors.ts";
+import { type Connection, createClient } from "../../lib/accounting/prometheus/client.ts";
 import { type Fault, type FaultProxy, listen, prometheusError, startFaultProxy } from "../support/fault-proxy.ts";
 
 const SECRET = "s3cretT0ken";

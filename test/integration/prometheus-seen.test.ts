@@ -1,9 +1,9 @@
 // When monitoring was seen, in the real Prometheus: accounting-rules, Seen or not seen. Each situation has a label `cluster`.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Presence, Sighting, Window } from "../../lib/accounting/ports.ts";
-import type { Selection } from "../../lib/accounting/tenant.ts";
-import { createClient } from "../../lib/prometheus/connection.ts";
-import { createMonitoring } from "../../lib/prometheus/monitoring.ts";
+import type { Presence, Sighting, Window } from "../../lib/accounting/model/monitoring.ts";
+import type { Selection } from "../../lib/accounting/model/tenant.ts";
+import { createClient } from "../../lib/accounting/prometheus/client.ts";
+import { createMonitoring } from "../../lib/accounting/prometheus/monitoring.ts";
 import { type PrometheusServer, startPrometheus } from "../support/prometheus-server.ts";
 import { KSM, type Labels, podOf, WrittenSamples } from "../support/written-samples.ts";
 

@@ -1,8 +1,8 @@
 // One of several kube-state-metrics away, in the real Prometheus: accounting-rules, Shards. Each situation has a label `cluster`.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Window } from "../../lib/accounting/ports.ts";
-import { createClient } from "../../lib/prometheus/connection.ts";
-import { createMonitoring } from "../../lib/prometheus/monitoring.ts";
+import type { Window } from "../../lib/accounting/model/monitoring.ts";
+import { createClient } from "../../lib/accounting/prometheus/client.ts";
+import { createMonitoring } from "../../lib/accounting/prometheus/monitoring.ts";
 import { type PrometheusServer, startPrometheus } from "../support/prometheus-server.ts";
 import { type Labels, uidOf, WrittenSamples } from "../support/written-samples.ts";
 

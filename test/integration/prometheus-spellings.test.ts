@@ -1,8 +1,8 @@
 // Both ways in which the labels of a pod are spelled, in the real Prometheus: accounting-rules, Two spellings.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Fact, Monitoring, Row } from "../../lib/accounting/ports.ts";
-import { createClient } from "../../lib/prometheus/connection.ts";
-import { createMonitoring } from "../../lib/prometheus/monitoring.ts";
+import type { Fact, Monitoring, Row } from "../../lib/accounting/model/monitoring.ts";
+import { createClient } from "../../lib/accounting/prometheus/client.ts";
+import { createMonitoring } from "../../lib/accounting/prometheus/monitoring.ts";
 import { type PrometheusServer, startPrometheus } from "../support/prometheus-server.ts";
 import { rowsOf } from "../support/rows-of.ts";
 import { FACTS, sorted } from "../support/same-rows.ts";

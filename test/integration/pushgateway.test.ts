@@ -2,11 +2,9 @@
 import { createServer } from "node:http";
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
-import { GridmeterError } from "../../lib/errors.ts";
-import { deleteGroup, push } from "../../lib/pushgateway/gateway.ts";
-import type { Grouping } from "../../lib/pushgateway/grouping.ts";
-import { listGroups } from "../../lib/pushgateway/groups.ts";
-import { reap } from "../../lib/pushgateway/reap.ts";
+import { GridmeterError } from "../../lib/shared/errors.ts";
+import { type Grouping, deleteGroup, push } from "../../lib/shared/pushgateway.ts";
+import { listGroups, reap } from "../../lib/shared/pushgateway-groups.ts";
 import { listen } from "../support/fault-proxy.ts";
 import { startPushgateway } from "../support/pushgateway-server.ts";
 import type { PushgatewayServer } from "../support/pushgateway-server.ts";

@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { killAll, liveRuns } from "../../lib/agent/runner-live.ts";
-import { Slot } from "../../lib/agent/slot.ts";
-import { SlotPerKey } from "../../lib/agent/slot-per-key.ts";
+import { killAll, liveRuns } from "../../lib/agent/command/run.ts";
+import { Slot, SlotPerKey } from "../../lib/agent/command/slot.ts";
 import { freezeFileSystem } from "../support/process-frozen.ts";
 import { allProcesses, command, processesWith, script, within } from "../support/process-watch.ts";
 

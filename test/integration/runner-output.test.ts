@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { runCommand } from "../../lib/agent/runner.ts";
+import { runCommand } from "../../lib/agent/command/run.ts";
 import { command, script } from "../support/process-watch.ts";
 
 const MIB = 1_048_576;

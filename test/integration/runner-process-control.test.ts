@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
-import { runCommand } from "../../lib/agent/runner.ts";
+import { runCommand } from "../../lib/agent/command/run.ts";
 import {
   killLeftovers,
   milliseconds,

@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { locateExecutable } from "../../lib/agent/runner-executable.ts";
-import { runCommand } from "../../lib/agent/runner.ts";
-import type { CommandResult } from "../../lib/agent/types.ts";
+import { locateExecutable } from "../../lib/agent/command/executable.ts";
+import { runCommand } from "../../lib/agent/command/run.ts";
+import type { CommandResult } from "../../lib/agent/command/types.ts";
 import { command } from "../support/process-watch.ts";
 
 let folder = "";

@@ -1,9 +1,9 @@
 import { HeadObjectCommand, PutObjectCommand, S3Client } from "@aws-sdk/client-s3";
 import pLimit from "p-limit";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { errorText } from "../../lib/errors.ts";
-import { S3Store } from "../../lib/store/s3-store.ts";
-import { createS3 } from "../../lib/wiring/aws.ts";
+import { errorText } from "../../lib/shared/errors.ts";
+import { S3Store } from "../../lib/accounting/store/s3.ts";
+import { createS3 } from "../../lib/accounting/store/aws.ts";
 import { Random } from "../simulator/index.ts";
 import { startAwsFaults } from "../support/aws-faults.ts";
 import type { AwsFault, AwsFaults } from "../support/aws-faults.ts";

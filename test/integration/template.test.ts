@@ -1,7 +1,7 @@
 import { readFile, readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ABOUT } from "../../lib/config/settings.ts";
+import { ABOUT } from "../../lib/accounting/settings/table.ts";
 import { cfnLint, copyProject } from "../support/deployment.ts";
 import type { Deployment, Ended } from "../support/deployment.ts";
 import { ofType, properties, readTemplate } from "../support/template.ts";

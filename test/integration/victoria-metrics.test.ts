@@ -1,11 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { CELL } from "../../lib/accounting/ports.ts";
-import type { Presence, Window } from "../../lib/accounting/ports.ts";
-import type { Selection } from "../../lib/accounting/tenant.ts";
-import { type Client, createClient } from "../../lib/prometheus/connection.ts";
+import { CELL, type Presence, type Window } from "../../lib/accounting/model/monitoring.ts";
+import type { Selection } from "../../lib/accounting/model/tenant.ts";
+import { type Client, createClient } from "../../lib/accounting/prometheus/client.ts";
+import { createMonitoring } from "../../lib/accounting/prometheus/monitoring.ts";
 import { rowsOf } from "../support/rows-of.ts";
 import { bothRows, FACTS, isMoment, sorted } from "../support/same-rows.ts";
-import { createMonitoring } from "../../lib/prometheus/monitoring.ts";
 import { type Cluster, kindsCluster, MIXED, Random, type Series, simulate } from "../simulator/index.ts";
 import { Schedule } from "../simulator/schedule.ts";
 import { MemoryMonitoring } from "../support/memory-monitoring.ts";

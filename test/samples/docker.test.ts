@@ -1,10 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { dockerFailure } from "../../lib/probes/docker-daemon-failure.ts";
-import { dockerDaemonMetrics, parseDockerDaemon } from "../../lib/probes/docker-daemon.ts";
-import { dockerInspectMetrics, parseDockerInspect, type DockerContainer } from "../../lib/probes/docker-inspect.ts";
-import { parseDockerLogs } from "../../lib/probes/docker-logs.ts";
-import { dockerStatsMetrics, parseDockerStats, type DockerStatsRow } from "../../lib/probes/docker-stats.ts";
-import { ParseError } from "../../lib/probes/parse-error.ts";
+import { dockerFailure } from "../../lib/agent/probes/common/docker.ts";
+import { dockerDaemonMetrics, parseDockerDaemon } from "../../lib/agent/probes/docker-daemon.ts";
+import {
+  type DockerContainer,
+  dockerInspectMetrics,
+  parseDockerInspect,
+} from "../../lib/agent/probes/docker-inspect.ts";
+import { parseDockerLogs } from "../../lib/agent/probes/docker-logs.ts";
+import { type DockerStatsRow, dockerStatsMetrics, parseDockerStats } from "../../lib/agent/probes/docker-stats.ts";
+import { ParseError } from "../../lib/agent/probes/common/probe.ts";
 import { sameLabelsThroughout } from "../support/metrics.ts";
 import { expectedOf, haveSamples, orNull, printed, readSample, rounded } from "../support/samples.ts";
 

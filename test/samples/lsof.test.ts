@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { parseLsof, type Socket } from "../../lib/probes/lsof.ts";
+import { type Socket, parseLsof } from "../../lib/agent/probes/lsof.ts";
 import { expectedOf, haveSamples, printed, readSample } from "../support/samples.ts";
 
 type Expected = { established: number; established_rows_rejected: number; first: unknown[]; pids: number[] };

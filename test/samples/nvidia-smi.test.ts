@@ -1,7 +1,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { nvidiaSmiMetrics, parseNvidiaSmi, type NvidiaGpu, type NvidiaSmi } from "../../lib/probes/nvidia-smi.ts";
-import { ParseError } from "../../lib/probes/parse-error.ts";
+import { nvidiaSmiMetrics, parseNvidiaSmi } from "../../lib/agent/probes/nvidia-smi.ts";
+import type { NvidiaGpu, NvidiaSmi } from "../../lib/agent/probes/nvidia-smi-gpu.ts";
+import { ParseError } from "../../lib/agent/probes/common/probe.ts";
 
 const samples = new URL("../../../shared/samples/", import.meta.url);
 const MIB = 1024 * 1024;

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { ParseError } from "../../lib/probes/parse-error.ts";
-import { longStanding, parsePs, psMetrics, watchProcesses, type Process } from "../../lib/probes/ps.ts";
+import { ParseError } from "../../lib/agent/probes/common/probe.ts";
+import { type Process, longStanding, watchProcesses } from "../../lib/agent/probes/ps-watch.ts";
+import { parsePs, psMetrics } from "../../lib/agent/probes/ps.ts";
 import { sameLabelsThroughout } from "../support/metrics.ts";
 import { expectedOf, haveSamples, printed, readSample } from "../support/samples.ts";
 

@@ -1,7 +1,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { ParseError } from "../../lib/probes/parse-error.ts";
-import { parseRocmSmi, rocmSmiMetrics, type RocmCard } from "../../lib/probes/rocm-smi.ts";
+import { ParseError } from "../../lib/agent/probes/common/probe.ts";
+import { parseRocmSmi, rocmSmiMetrics } from "../../lib/agent/probes/rocm-smi.ts";
+import type { RocmCard } from "../../lib/agent/probes/rocm-smi-json.ts";
 
 const samples = new URL("../../../shared/samples/", import.meta.url);
 

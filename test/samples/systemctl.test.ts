@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { dockerDaemonMetrics, parseDockerDaemon } from "../../lib/probes/docker-daemon.ts";
-import { parseSystemctl } from "../../lib/probes/systemctl.ts";
+import { dockerDaemonMetrics, parseDockerDaemon, parseSystemctl } from "../../lib/agent/probes/docker-daemon.ts";
 import { sameLabelsThroughout } from "../support/metrics.ts";
 import { expectedOf, haveSamples, printed, readSample } from "../support/samples.ts";
 

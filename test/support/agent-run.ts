@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { ChildProcess } from "node:child_process";
-import { META_METRICS } from "../../lib/agent/meta-catalogue.ts";
+import { META_METRICS } from "../../lib/agent/metrics/self.ts";
 import { startCli, type CliRun } from "./run-cli.ts";
 import type { StandIns } from "./stand-ins/stand-ins.ts";
 

@@ -1,9 +1,8 @@
-import { type Verdict, checkMessage } from "../../lib/apel/check.ts";
-import { fromFields } from "../../lib/apel/from-fields.ts";
-import { monthOf } from "../../lib/accounting/time.ts";
-import { monthName } from "../../lib/apel/month.ts";
-import { parseMessage } from "../../lib/apel/parse.ts";
-import type { ApelRecord } from "../../lib/apel/records.ts";
+import { type Verdict, checkMessage } from "../../lib/accounting/apel/check.ts";
+import { fromFields } from "../../lib/accounting/apel/read.ts";
+import { monthName, monthOf } from "../../lib/accounting/model/time.ts";
+import { parseMessage } from "../../lib/accounting/apel/parse.ts";
+import type { ApelRecord } from "../../lib/accounting/apel/record.ts";
 
 /** What the accounting portal would show for a site and month. `syncJobs` is added up over submit hosts. */
 export type Totals = { readonly jobs: number; readonly coreSeconds: number; readonly syncJobs: number };

@@ -1,11 +1,10 @@
 import type { SQSClient } from "@aws-sdk/client-sqs";
-import type { Unit } from "../../lib/accounting/tenant.ts";
-import { DirqQueue } from "../../lib/outbox/dirq-queue.ts";
-import { doorbellsOf, ring } from "../../lib/outbox/doorbell.ts";
-import { putGeneration } from "../../lib/outbox/outgoing.ts";
-import { SqsBell } from "../../lib/outbox/sqs-bell.ts";
-import type { SpoolPorts } from "../../lib/spool/spooler-round.ts";
-import type { S3Store } from "../../lib/store/s3-store.ts";
+import type { Unit } from "../../lib/accounting/model/tenant.ts";
+import { DirqQueue } from "../../lib/accounting/delivery/dirq.ts";
+import { SqsBell, doorbellsOf, ring } from "../../lib/accounting/delivery/notifications.ts";
+import { putGeneration } from "../../lib/accounting/delivery/outgoing.ts";
+import type { SpoolPorts } from "../../lib/accounting/delivery/spooler.ts";
+import type { S3Store } from "../../lib/accounting/store/s3.ts";
 import { NOW, generationMessages } from "./dirq-messages.ts";
 
 /** Publishes a generation as an accounting run does, and gives its keys; without a queue nobody is told. */

@@ -2,8 +2,8 @@ import { randomUUID } from "node:crypto";
 import fsp from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import type { MessageQueue, OpenQueue } from "../../lib/outbox/message-queue.ts";
-import { lockText, ownIdentity } from "../../lib/outbox/process-identity.ts";
+import type { MessageQueue, OpenQueue } from "../../lib/accounting/delivery/queue.ts";
+import { lockText, ownIdentity } from "../../lib/accounting/delivery/lock.ts";
 import { scratchDirectory } from "./store-script.ts";
 
 export type QueueKind = {

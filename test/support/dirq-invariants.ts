@@ -1,9 +1,8 @@
-import { checkMessage } from "../../lib/apel/check.ts";
-import { apelKey, messageKeys } from "../../lib/apel/keys.ts";
-import { readStates } from "../../lib/accounting/state.ts";
-import type { UnitState } from "../../lib/accounting/state.ts";
-import { bodyHash, parseOutgoingKey } from "../../lib/outbox/outgoing.ts";
-import type { ObjectStore } from "../../lib/store/object-store.ts";
+import { checkMessage } from "../../lib/accounting/apel/check.ts";
+import { apelKey, messageKeys } from "../../lib/accounting/apel/keys.ts";
+import { type UnitState, readStates } from "../../lib/accounting/publishing/state.ts";
+import { bodyHash, parseOutgoingKey } from "../../lib/accounting/delivery/outgoing.ts";
+import type { ObjectStore } from "../../lib/accounting/store/store.ts";
 
 /** What ssmsend got, in order: a file's name in its queue and its text. */
 export type Sent = { readonly name: string; readonly body: string };

@@ -1,7 +1,6 @@
-import type { Unit } from "../../lib/accounting/tenant.ts";
-import type { SummaryRecord, SyncRecord } from "../../lib/apel/records.ts";
-import { writeMessages } from "../../lib/apel/write.ts";
-import type { ApelMessage } from "../../lib/apel/write.ts";
+import type { Unit } from "../../lib/accounting/model/tenant.ts";
+import type { SummaryRecord, SyncRecord } from "../../lib/accounting/apel/record.ts";
+import { type ApelMessage, writeMessages } from "../../lib/accounting/apel/write.ts";
 
 export const unit: Unit = { site: "Some-Site", submitHost: "k8s.example.org:6443/grid", month: "2025-01" };
 /** 2025-02-03: after the unit's month */

@@ -1,6 +1,5 @@
-import { createS3, createSqs } from "../../lib/wiring/aws.ts";
-import { createSsm } from "../../lib/wiring/ssm.ts";
-import type { Parts } from "../../lib/wiring/lambda-parts.ts";
+import { createS3, createSqs } from "../../lib/accounting/store/aws.ts";
+import { type Parts, createSsm } from "../../functions/common/runtime.ts";
 
 /** Where a function dies: at its n-th call to S3, SQS or SSM (from 1), before it was made or once it was carried out. */
 export type Death = { readonly at: number; readonly when: "before" | "after" };

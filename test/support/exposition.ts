@@ -1,4 +1,4 @@
-import type { Metric } from "../../lib/agent/types.ts";
+import type { Metric } from "../../lib/shared/exposition.ts";
 
 const escape = (text: string): string => text.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
 

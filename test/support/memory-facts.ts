@@ -1,5 +1,5 @@
-import type { Fact, Row, Window } from "../../lib/accounting/ports.ts";
-import { GridmeterError } from "../../lib/errors.ts";
+import type { Fact, Row, Window } from "../../lib/accounting/model/monitoring.ts";
+import { GridmeterError } from "../../lib/shared/errors.ts";
 import { lastIn, maxIn } from "../simulator/series.ts";
 import type { Series } from "../simulator/series.ts";
 
@@ -41,7 +41,7 @@ export class Facts {
     this.#voLabel = voLabel;
   }
 
-  /** The rows of one fact over a closed window, as the port (lib/accounting/ports.ts) describes them. */
+  /** The rows of one fact over a closed window, as the port (lib/accounting/model/monitoring.ts) describes them. */
   rows(fact: Fact, window: Window): Row[] {
     switch (fact) {
       case "end":

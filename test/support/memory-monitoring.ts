@@ -1,7 +1,15 @@
-import { CELL } from "../../lib/accounting/ports.ts";
-import type { Fact, Monitoring, Only, Presence, Row, Sighting, Window } from "../../lib/accounting/ports.ts";
-import type { Selection } from "../../lib/accounting/tenant.ts";
-import { GridmeterError } from "../../lib/errors.ts";
+import {
+  CELL,
+  type Fact,
+  type Monitoring,
+  type Only,
+  type Presence,
+  type Row,
+  type Sighting,
+  type Window,
+} from "../../lib/accounting/model/monitoring.ts";
+import type { Selection } from "../../lib/accounting/model/tenant.ts";
+import { GridmeterError } from "../../lib/shared/errors.ts";
 import type { Random } from "../simulator/random.ts";
 import { lastIn, maxIn } from "../simulator/series.ts";
 import type { Series } from "../simulator/series.ts";

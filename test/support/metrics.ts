@@ -1,6 +1,6 @@
 import { expect } from "vitest";
-import type { Metric } from "../../lib/agent/types.ts";
-import { NODE_METRICS, type NodeMetricName } from "../../lib/probes/node-metrics.ts";
+import type { Metric } from "../../lib/shared/exposition.ts";
+import { NODE_METRICS, type NodeMetricName } from "../../lib/agent/probes/common/metric-families.ts";
 
 /** Finite samples, each series once, and the labels that the catalogue says throughout a metric. */
 export const sameLabelsThroughout = (metrics: readonly Metric[]): void => {

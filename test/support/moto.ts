@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import { CreateBucketCommand, S3Client } from "@aws-sdk/client-s3";
 import { CreateQueueCommand, SQSClient } from "@aws-sdk/client-sqs";
-import { createS3, createSqs } from "../../lib/wiring/aws.ts";
+import { createS3, createSqs } from "../../lib/accounting/store/aws.ts";
 import { listen } from "./fault-proxy.ts";
 
 const START_SECONDS = 60;

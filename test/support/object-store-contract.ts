@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { ObjectStore } from "../../lib/store/object-store.ts";
+import type { ObjectStore } from "../../lib/accounting/store/store.ts";
 
 /** What a contract run needs: two handles to the same objects, as two processes would have them. */
 export type ContractSubject = { readonly one: ObjectStore; readonly two: ObjectStore; close(): Promise<void> };

@@ -1,8 +1,8 @@
 import fsp from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
-import type { Unit } from "../../lib/accounting/tenant.ts";
-import { lockText, ownIdentity } from "../../lib/outbox/process-identity.ts";
+import type { Unit } from "../../lib/accounting/model/tenant.ts";
+import { lockText, ownIdentity } from "../../lib/accounting/delivery/lock.ts";
 import { Random } from "../simulator/index.ts";
 import { logOf, queueViolations, spoolingViolations } from "./dirq-invariants.ts";
 import type { Sent } from "./dirq-invariants.ts";

@@ -1,11 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { Ledger } from "../../lib/accounting/ledger.ts";
-import type { Damage, KeptMonth } from "../../lib/accounting/ledger.ts";
-import { readState, readStates, writeState } from "../../lib/accounting/state.ts";
-import type { UnitState } from "../../lib/accounting/state.ts";
-import type { Tenant } from "../../lib/accounting/tenant.ts";
-import type { DayUsage } from "../../lib/accounting/usage.ts";
-import type { ObjectStore } from "../../lib/store/object-store.ts";
+import { type Damage, type KeptMonth, Ledger } from "../../lib/accounting/counting/ledger.ts";
+import { type UnitState, readState, readStates, writeState } from "../../lib/accounting/publishing/state.ts";
+import type { Tenant } from "../../lib/accounting/model/tenant.ts";
+import type { DayUsage } from "../../lib/accounting/counting/usage.ts";
+import type { ObjectStore } from "../../lib/accounting/store/store.ts";
 import { NOW, unit } from "./dirq-messages.ts";
 import { scratchDirectory } from "./store-script.ts";
 

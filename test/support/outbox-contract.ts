@@ -1,11 +1,10 @@
 import { join } from "node:path";
 import fsp from "node:fs/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { openState, publish } from "../../lib/accounting/publish.ts";
-import type { Published } from "../../lib/accounting/publish.ts";
-import type { Unit } from "../../lib/accounting/tenant.ts";
-import { putGeneration, unitPrefix } from "../../lib/outbox/outgoing.ts";
-import type { ObjectStore } from "../../lib/store/object-store.ts";
+import { type Published, openState, publish } from "../../lib/accounting/publishing/publish.ts";
+import type { Unit } from "../../lib/accounting/model/tenant.ts";
+import { putGeneration, unitPrefix } from "../../lib/accounting/delivery/outgoing.ts";
+import type { ObjectStore } from "../../lib/accounting/store/store.ts";
 import { generationMessages, summary, summaryBody, unit, NOW } from "./dirq-messages.ts";
 import type { Sent } from "./dirq-invariants.ts";
 import { scratchDirectory } from "./store-script.ts";

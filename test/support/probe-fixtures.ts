@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import type { Output } from "../../lib/agent/types.ts";
+import type { Output } from "../../lib/agent/command/types.ts";
 
 /** A small output of the project's own, of the shape of real ones. */
 export const fixture = (file: string): string =>

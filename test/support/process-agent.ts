@@ -3,8 +3,7 @@
  * each, and ends half a second later, in the way HOW says. It prints what came of the commands if it is in a state to do so.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { killAll } from "../../lib/agent/runner-live.ts";
-import { runCommand } from "../../lib/agent/runner.ts";
+import { killAll, runCommand } from "../../lib/agent/command/run.ts";
 
 const [how, ...texts] = process.argv.slice(2);
 const timeout = how === "of-its-own" ? 0.2 : 60;

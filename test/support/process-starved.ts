@@ -3,8 +3,8 @@
  * itself, under a low `ulimit -n`.
  */
 import { closeSync, openSync } from "node:fs";
-import { runCommand } from "../../lib/agent/runner.ts";
-import type { CommandResult } from "../../lib/agent/types.ts";
+import { runCommand } from "../../lib/agent/command/run.ts";
+import type { CommandResult } from "../../lib/agent/command/types.ts";
 
 const run = () => runCommand({ argv: ["/bin/echo", "fed"], timeout: 5, maxBytes: 1000 }).settled;
 

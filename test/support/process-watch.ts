@@ -1,9 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { readFileSync, readdirSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { parseStat } from "../../lib/agent/runner-process-table.ts";
-import type { ProcessEntry } from "../../lib/agent/runner-process-table.ts";
-import type { Command } from "../../lib/agent/types.ts";
+import { type ProcessEntry, parseStat } from "../../lib/agent/command/processes.ts";
+import type { Command } from "../../lib/agent/command/types.ts";
 
 /** A command with limits that a test would not meet, unless it sets its own. */
 export function command(argv: Command["argv"], more: Partial<Command> = {}): Command {

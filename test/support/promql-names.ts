@@ -1,8 +1,7 @@
 import { parser } from "@prometheus-io/lezer-promql";
-import { META_METRICS } from "../../lib/agent/meta-catalogue.ts";
-import { GPU_METRICS } from "../../lib/probes/gpu-metrics.ts";
-import { NODE_METRICS } from "../../lib/probes/node-metrics.ts";
-import { exposition } from "../../lib/wiring/lambda-exposition.ts";
+import { META_METRICS } from "../../lib/agent/metrics/self.ts";
+import { GPU_METRICS, NODE_METRICS } from "../../lib/agent/probes/common/metric-families.ts";
+import { exposition } from "../../functions/common/metrics.ts";
 
 /** Where the PromQL grammar could not read a query; empty for a good one. */
 export function promqlFaults(query: string): readonly string[] {

@@ -1,9 +1,9 @@
 // A gridmeter of another user: queue-putter.ts STORE QUEUE KIND BODY. Stores the body in the store, puts it into the queue in place of
 // what is there, and prints what came of it as JSON.
-import { errorSummary } from "../../lib/errors.ts";
-import { DirqQueue } from "../../lib/outbox/dirq-queue.ts";
-import { PlainDirectoryQueue } from "../../lib/outbox/plain-directory-queue.ts";
-import { DirectoryStore } from "../../lib/store/directory-store.ts";
+import { errorSummary } from "../../lib/shared/errors.ts";
+import { DirqQueue } from "../../lib/accounting/delivery/dirq.ts";
+import { PlainDirectoryQueue } from "../../lib/accounting/delivery/plain-queue.ts";
+import { DirectoryStore } from "../../lib/accounting/store/directory.ts";
 
 const [storeRoot = "", queueRoot = "", kind = "", body = ""] = process.argv.slice(2);
 const warnings: string[] = [];

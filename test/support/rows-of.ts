@@ -1,4 +1,4 @@
-import type { Fact, Monitoring, Only, Row, Window } from "../../lib/accounting/ports.ts";
+import type { Fact, Monitoring, Only, Row, Window } from "../../lib/accounting/model/monitoring.ts";
 
 /**
  * The rows of a fact, one for each uid and part, of several the greatest, NaN before all. Of requests and VO labels one for each

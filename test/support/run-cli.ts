@@ -7,10 +7,11 @@ import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { buildSync } from "esbuild";
 import { z } from "zod";
-import type { ErrorSummary, RunSummary } from "../../lib/accounting/summary.ts";
-import { readMessage } from "../../lib/apel/from-fields.ts";
-import type { ApelRecord } from "../../lib/apel/records.ts";
-import type { DeliveryReport } from "../../lib/spool/report.ts";
+import type { ErrorSummary } from "../../lib/shared/errors.ts";
+import type { RunSummary } from "../../lib/accounting/summary.ts";
+import { readMessage } from "../../lib/accounting/apel/read.ts";
+import type { ApelRecord } from "../../lib/accounting/apel/record.ts";
+import type { DeliveryReport } from "../../lib/accounting/delivery/deliver.ts";
 import { dirqTool } from "./dirq-tool.ts";
 
 /** How a run of the command line ended. */

@@ -1,4 +1,4 @@
-import type { Fact, Monitoring, Only, Row, Window } from "../../lib/accounting/ports.ts";
+import type { Fact, Monitoring, Only, Row, Window } from "../../lib/accounting/model/monitoring.ts";
 import { rowsOf } from "./rows-of.ts";
 
 /** All facts there are. */
@@ -23,7 +23,7 @@ export const FACTS = [
 ] as const satisfies readonly Fact[];
 
 const DAY = 86_400;
-/** Steps at which a server looks for the last sample (lib/prometheus/queries.ts). */
+/** Steps at which a server looks for the last sample (lib/accounting/prometheus/queries.ts). */
 const STEPS: Readonly<Partial<Record<Fact, number>>> = {
   runningUntil: 300,
   coresAt: 60,

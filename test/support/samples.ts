@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from "node:fs";
-import type { Output } from "../../lib/agent/types.ts";
+import type { Output } from "../../lib/agent/command/types.ts";
 
 /** Real outputs with what they mean, which are not part of the project. */
 const folder = new URL("../../../shared/samples/", import.meta.url);

@@ -1,7 +1,7 @@
 // A process that writes to a DirectoryStore. `count ROOT N`: counts up by compare-and-set. `write ROOT KEY`: overwrites
 // the key with ever larger numbers and reports each one that was stored, until it is killed.
 import { writeSync } from "node:fs";
-import { DirectoryStore } from "../../lib/store/directory-store.ts";
+import { DirectoryStore } from "../../lib/accounting/store/directory.ts";
 import { bodyOf, numberIn } from "./store-body.ts";
 
 const [mode, root = "", argument = ""] = process.argv.slice(2);

@@ -1,4 +1,4 @@
-import type { Monitoring } from "../../lib/accounting/ports.ts";
+import type { Monitoring } from "../../lib/accounting/model/monitoring.ts";
 
 /** A monitoring in which there is nothing, but for what is given. */
 export function stubMonitoring(own: Partial<Monitoring> = {}): Monitoring {

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { ask } from "../../../lib/accounting/ask.ts";
+import { ask } from "../../../lib/accounting/prometheus/split.ts";
 import {
   askColumn,
   askNames,
@@ -8,13 +8,18 @@ import {
   askSums,
   askUnscheduled,
   askVos,
-} from "../../../lib/accounting/ask-columns.ts";
-import { Column, Uids } from "../../../lib/accounting/columns.ts";
-import { askCpu, askMemoryRequests, askMemoryUsed, askPods } from "../../../lib/accounting/pods.ts";
-import { dayOf } from "../../../lib/accounting/time.ts";
-import type { ByUid } from "../../../lib/accounting/usage.ts";
-import type { Fact, Monitoring, Only, Row, Window } from "../../../lib/accounting/ports.ts";
-import { GridmeterError } from "../../../lib/errors.ts";
+} from "../../../lib/accounting/counting/facts.ts";
+import { Column, Uids } from "../../../lib/accounting/counting/columns.ts";
+import {
+  type ByUid,
+  askCpu,
+  askMemoryRequests,
+  askMemoryUsed,
+  askPods,
+} from "../../../lib/accounting/counting/pods.ts";
+import { dayOf } from "../../../lib/accounting/model/time.ts";
+import type { Fact, Monitoring, Only, Row, Window } from "../../../lib/accounting/model/monitoring.ts";
+import { GridmeterError } from "../../../lib/shared/errors.ts";
 import { isAsked } from "../../support/memory-monitoring.ts";
 import { stubMonitoring } from "../../support/stub-monitoring.ts";
 import { DAY, HOUR, MINUTE } from "./world.ts";

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { Column, Parts, Uids } from "../../../lib/accounting/columns.ts";
+import { Column, Parts, Uids } from "../../../lib/accounting/counting/columns.ts";
 
 const valuesOf = (column: Column): Map<number, number> =>
   new Map(

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { explainCpu, lookForCpu } from "../../../lib/accounting/cpu-seen.ts";
-import type { Monitoring, Row } from "../../../lib/accounting/ports.ts";
-import type { Tenant } from "../../../lib/accounting/tenant.ts";
-import { GridmeterError } from "../../../lib/errors.ts";
+import { explainCpu, lookForCpu } from "../../../lib/accounting/counting/vouch.ts";
+import type { Monitoring, Row } from "../../../lib/accounting/model/monitoring.ts";
+import type { Tenant } from "../../../lib/accounting/model/tenant.ts";
+import { GridmeterError } from "../../../lib/shared/errors.ts";
 import { MemoryMonitoring } from "../../support/memory-monitoring.ts";
 import { changedMonitoring, stubMonitoring } from "../../support/stub-monitoring.ts";
 import { cluster, DAY, ended, HOUR, message, tenant, unitIn, World } from "./world.ts";

@@ -1,9 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { firstPiece, lookAhead, stretches, watchWindow } from "../../../lib/accounting/count-plan.ts";
-import { findGaps, observe } from "../../../lib/accounting/observation.ts";
-import { periods } from "../../../lib/accounting/periods.ts";
-import { CELL } from "../../../lib/accounting/ports.ts";
+import { firstPiece, lookAhead, stretches, watchWindow } from "../../../lib/accounting/counting/schedule.ts";
+import { findGaps, observe } from "../../../lib/accounting/counting/coverage.ts";
 import {
   addMonths,
   dayOf,
@@ -11,9 +9,11 @@ import {
   endOfDay,
   endOfMonth,
   monthOf,
+  periods,
   showTime,
   startOf,
-} from "../../../lib/accounting/time.ts";
+} from "../../../lib/accounting/model/time.ts";
+import { CELL } from "../../../lib/accounting/model/monitoring.ts";
 import { at, DAY, HOUR, MINUTE } from "./world.ts";
 
 const months = (request: Parameters<typeof periods>[0], now: string) =>

@@ -1,13 +1,19 @@
 import { describe, expect, test } from "vitest";
-import { decide, isOpen, priorRecords } from "../../../lib/accounting/decide.ts";
-import type { Want } from "../../../lib/accounting/decide.ts";
-import { guard, unitKey } from "../../../lib/accounting/guard.ts";
-import { openState, publish } from "../../../lib/accounting/publish.ts";
-import { monthlyRecords } from "../../../lib/accounting/records.ts";
-import { readState, sourceOf, stateKey, writeState } from "../../../lib/accounting/state.ts";
-import type { Figure, Publication, UnitState } from "../../../lib/accounting/state.ts";
-import { listGenerations } from "../../../lib/outbox/outgoing.ts";
-import { MemoryStore } from "../../../lib/store/memory-store.ts";
+import { type Want, decide, isOpen, priorRecords } from "../../../lib/accounting/publishing/decide.ts";
+import { guard, unitKey } from "../../../lib/accounting/publishing/guards.ts";
+import { openState, publish } from "../../../lib/accounting/publishing/publish.ts";
+import { monthlyRecords } from "../../../lib/accounting/publishing/records.ts";
+import {
+  type Figure,
+  type Publication,
+  type UnitState,
+  readState,
+  sourceOf,
+  stateKey,
+  writeState,
+} from "../../../lib/accounting/publishing/state.ts";
+import { listGenerations } from "../../../lib/accounting/delivery/outgoing.ts";
+import { MemoryStore } from "../../../lib/accounting/store/store.ts";
 import { at, HOST, SITE, tenant } from "./world.ts";
 
 const NOW = at("2025-02-10");

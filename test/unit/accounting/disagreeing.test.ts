@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Fact, Monitoring } from "../../../lib/accounting/ports.ts";
+import type { Fact, Monitoring } from "../../../lib/accounting/model/monitoring.ts";
 import type { Series } from "../../simulator/index.ts";
 import { dropped, metric, withoutZeroRows } from "../../simulator/situations/held.ts";
 import { MemoryMonitoring } from "../../support/memory-monitoring.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import type { ObjectStore } from "../../../lib/store/object-store.ts";
-import { readStates } from "../../../lib/accounting/state.ts";
-import type { Tenant } from "../../../lib/accounting/tenant.ts";
-import { parseOutgoingKey } from "../../../lib/outbox/outgoing.ts";
+import type { ObjectStore } from "../../../lib/accounting/store/store.ts";
+import { readStates } from "../../../lib/accounting/publishing/state.ts";
+import type { Tenant } from "../../../lib/accounting/model/tenant.ts";
+import { parseOutgoingKey } from "../../../lib/accounting/delivery/outgoing.ts";
 import type { Job, Series } from "../../simulator/index.ts";
 import { simulate } from "../../simulator/index.ts";
 import { MemoryMonitoring } from "../../support/memory-monitoring.ts";

@@ -1,9 +1,9 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { apelKey } from "../../../lib/apel/keys.ts";
-import { individualRecord } from "../../../lib/accounting/individual.ts";
-import { JobList } from "../../../lib/accounting/job-list.ts";
-import type { Job } from "../../../lib/accounting/usage.ts";
+import { apelKey } from "../../../lib/accounting/apel/keys.ts";
+import { individualRecord } from "../../../lib/accounting/publishing/jobs.ts";
+import { JobList } from "../../../lib/accounting/counting/jobs.ts";
+import type { Job } from "../../../lib/accounting/counting/usage.ts";
 import { tenant } from "./world.ts";
 
 const count = fc.integer({ min: 0, max: 2 ** 40 });

@@ -1,8 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { individualRecord } from "../../../lib/accounting/individual.ts";
-import { monthlyRecords } from "../../../lib/accounting/records.ts";
-import type { Contribution } from "../../../lib/accounting/records.ts";
-import type { UsageGroup } from "../../../lib/accounting/usage.ts";
+import { individualRecord } from "../../../lib/accounting/publishing/jobs.ts";
+import { type Contribution, monthlyRecords } from "../../../lib/accounting/publishing/records.ts";
+import type { UsageGroup } from "../../../lib/accounting/counting/usage.ts";
 import type { Job } from "../../simulator/index.ts";
 import {
   at,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { fingerprint, Ledger } from "../../../lib/accounting/ledger.ts";
-import type { Sighting } from "../../../lib/accounting/ports.ts";
-import type { Tenant } from "../../../lib/accounting/tenant.ts";
+import { Ledger, fingerprint } from "../../../lib/accounting/counting/ledger.ts";
+import type { Sighting } from "../../../lib/accounting/model/monitoring.ts";
+import type { Tenant } from "../../../lib/accounting/model/tenant.ts";
 import { MemoryMonitoring } from "../../support/memory-monitoring.ts";
 import { changedMonitoring } from "../../support/stub-monitoring.ts";
 import { at, cluster, countedIn, DAY, ended, ledgerDays, message, outcomes, tenant, unitIn, World } from "./world.ts";

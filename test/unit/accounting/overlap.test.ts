@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { checkOverlap } from "../../../lib/accounting/overlap.ts";
-import type { Tenant } from "../../../lib/accounting/tenant.ts";
-import { GridmeterError } from "../../../lib/errors.ts";
+import { checkOverlap } from "../../../lib/accounting/counting/overlap.ts";
+import type { Tenant } from "../../../lib/accounting/model/tenant.ts";
+import { GridmeterError } from "../../../lib/shared/errors.ts";
 import { STACK } from "../../simulator/index.ts";
 import { stubMonitoring } from "../../support/stub-monitoring.ts";
 import { cluster, ended, outcomes, tenant, World } from "./world.ts";

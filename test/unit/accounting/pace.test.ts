@@ -4,14 +4,14 @@ import {
   FIRST_PACE,
   JOBS_PACE,
   MOST_PODS,
+  type Pace,
   STOPPABLE_PACE,
   paceAfter,
-} from "../../../lib/accounting/count-plan-pace.ts";
-import type { Pace } from "../../../lib/accounting/count-plan-pace.ts";
+} from "../../../lib/accounting/counting/schedule.ts";
+import type { Monitoring } from "../../../lib/accounting/model/monitoring.ts";
 import { ended, cluster, at, tenant, texts, World } from "./world.ts";
 import { MemoryMonitoring } from "../../support/memory-monitoring.ts";
 import { changedMonitoring } from "../../support/stub-monitoring.ts";
-import type { Monitoring } from "../../../lib/accounting/ports.ts";
 
 /** The sizes that are asked one after the other by a server to which a day in a piece of so many days costs that much. */
 function sizes(

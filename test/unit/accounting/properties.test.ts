@@ -1,10 +1,9 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { MessageFormat, ServiceLevel } from "../../../lib/apel/records.ts";
-import { unitOf } from "../../../lib/apel/unit.ts";
+import type { AccountingModel, MessageFormat, ServiceLevel, Tenant } from "../../../lib/accounting/model/tenant.ts";
+import { unitOf } from "../../../lib/accounting/apel/record.ts";
 import type { RunResult } from "../../../lib/accounting/run.ts";
-import type { AccountingModel, Tenant } from "../../../lib/accounting/tenant.ts";
-import { monthOf } from "../../../lib/accounting/time.ts";
+import { monthOf } from "../../../lib/accounting/model/time.ts";
 import { arbitraryCluster, MIXED, NONE, Random, truth, truthOfJobs } from "../../simulator/index.ts";
 import type { Cluster } from "../../simulator/index.ts";
 import type { Totals } from "../../support/apel-table.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { readState } from "../../../lib/accounting/state.ts";
+import { readState } from "../../../lib/accounting/publishing/state.ts";
 import { exitCode, runErrors } from "../../../lib/accounting/run.ts";
 import type { Job } from "../../simulator/index.ts";
 import {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { Sighting } from "../../../lib/accounting/ports.ts";
-import type { Tenant } from "../../../lib/accounting/tenant.ts";
+import type { Sighting } from "../../../lib/accounting/model/monitoring.ts";
+import type { Tenant } from "../../../lib/accounting/model/tenant.ts";
 import type { Cluster, Job } from "../../simulator/index.ts";
 import { MemoryMonitoring } from "../../support/memory-monitoring.ts";
 import { changedMonitoring } from "../../support/stub-monitoring.ts";

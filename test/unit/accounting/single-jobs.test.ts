@@ -1,17 +1,15 @@
 import { describe, expect, test } from "vitest";
-import { parseMessage } from "../../../lib/apel/parse.ts";
-import { writeMessages } from "../../../lib/apel/write.ts";
-import type { ApelRecord } from "../../../lib/apel/records.ts";
-import type { CountedMonth } from "../../../lib/accounting/counted-month.ts";
-import { individualRecord } from "../../../lib/accounting/individual.ts";
-import { JobList } from "../../../lib/accounting/job-list.ts";
-import { publishMonth } from "../../../lib/accounting/month.ts";
-import { readStates } from "../../../lib/accounting/state.ts";
-import type { Tenant } from "../../../lib/accounting/tenant.ts";
-import { toDays } from "../../../lib/accounting/usage.ts";
-import type { Job } from "../../../lib/accounting/usage.ts";
-import { MemoryStore } from "../../../lib/store/memory-store.ts";
-import type { ObjectStore } from "../../../lib/store/object-store.ts";
+import { parseMessage } from "../../../lib/accounting/apel/parse.ts";
+import { writeMessages } from "../../../lib/accounting/apel/write.ts";
+import type { ApelRecord } from "../../../lib/accounting/apel/record.ts";
+import type { CountedMonth } from "../../../lib/accounting/counting/count-month.ts";
+import { individualRecord } from "../../../lib/accounting/publishing/jobs.ts";
+import { JobList } from "../../../lib/accounting/counting/jobs.ts";
+import { publishMonth } from "../../../lib/accounting/publishing/publish.ts";
+import { readStates } from "../../../lib/accounting/publishing/state.ts";
+import type { Tenant } from "../../../lib/accounting/model/tenant.ts";
+import { type Job, toDays } from "../../../lib/accounting/counting/usage.ts";
+import { MemoryStore, type ObjectStore } from "../../../lib/accounting/store/store.ts";
 import { Random } from "../../simulator/index.ts";
 import { at, became, cluster, DAY, HOST, message, SITE, tenant, texts, World } from "./world.ts";
 

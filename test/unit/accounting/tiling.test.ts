@@ -1,9 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { ask } from "../../../lib/accounting/ask.ts";
-import type { Monitoring, Only, Window } from "../../../lib/accounting/ports.ts";
-import { prefixesOf, SHARDS, shardsOf, Tiling } from "../../../lib/accounting/tiling.ts";
-import { GridmeterError } from "../../../lib/errors.ts";
+import { SHARDS, Tiling, ask, prefixesOf, shardsOf } from "../../../lib/accounting/prometheus/split.ts";
+import type { Monitoring, Only, Window } from "../../../lib/accounting/model/monitoring.ts";
+import { GridmeterError } from "../../../lib/shared/errors.ts";
 import { Random } from "../../simulator/index.ts";
 import { at, cluster, DAY, ended, HOUR, outcomes, tenant, World } from "./world.ts";
 import { MemoryMonitoring } from "../../support/memory-monitoring.ts";

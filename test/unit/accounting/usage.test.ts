@@ -1,11 +1,17 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { fingerprint, Ledger } from "../../../lib/accounting/ledger.ts";
-import type { FinishedPod } from "../../../lib/accounting/pods.ts";
-import { dayOf } from "../../../lib/accounting/time.ts";
-import { dayUsage, mergeGroups, toDays, toJob } from "../../../lib/accounting/usage.ts";
-import type { DayUsage, UsageGroup } from "../../../lib/accounting/usage.ts";
-import { MemoryStore } from "../../../lib/store/memory-store.ts";
+import { Ledger, fingerprint } from "../../../lib/accounting/counting/ledger.ts";
+import type { FinishedPod } from "../../../lib/accounting/counting/pods.ts";
+import { dayOf } from "../../../lib/accounting/model/time.ts";
+import {
+  type DayUsage,
+  type UsageGroup,
+  dayUsage,
+  mergeGroups,
+  toDays,
+  toJob,
+} from "../../../lib/accounting/counting/usage.ts";
+import { MemoryStore } from "../../../lib/accounting/store/store.ts";
 import { at, DAY, tenant } from "./world.ts";
 
 const END = at("2025-02-03T12:00");

@@ -1,17 +1,15 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { decide } from "../../../lib/accounting/decide.ts";
-import { guard } from "../../../lib/accounting/guard.ts";
-import { individualRecord } from "../../../lib/accounting/individual.ts";
-import { figuresOf } from "../../../lib/accounting/month.ts";
-import { monthlyRecords } from "../../../lib/accounting/records.ts";
-import { sourceOf } from "../../../lib/accounting/state.ts";
-import type { UnitState } from "../../../lib/accounting/state.ts";
-import { toJob } from "../../../lib/accounting/usage.ts";
-import type { UsageGroup } from "../../../lib/accounting/usage.ts";
-import { apelKey } from "../../../lib/apel/keys.ts";
-import { writeMessages } from "../../../lib/apel/write.ts";
-import { apelText } from "../../../lib/config/apel-text.ts";
+import { decide } from "../../../lib/accounting/publishing/decide.ts";
+import { guard } from "../../../lib/accounting/publishing/guards.ts";
+import { individualRecord } from "../../../lib/accounting/publishing/jobs.ts";
+import { figuresOf } from "../../../lib/accounting/publishing/publish.ts";
+import { monthlyRecords } from "../../../lib/accounting/publishing/records.ts";
+import { type UnitState, sourceOf } from "../../../lib/accounting/publishing/state.ts";
+import { type UsageGroup, toJob } from "../../../lib/accounting/counting/usage.ts";
+import { apelKey } from "../../../lib/accounting/apel/keys.ts";
+import { writeMessages } from "../../../lib/accounting/apel/write.ts";
+import { apelText } from "../../../lib/accounting/settings/formats.ts";
 import { at, HOST, SITE, tenant } from "./world.ts";
 
 const UNIT = { site: SITE, submitHost: HOST, month: "2025-02" };

@@ -2,7 +2,7 @@ import { PassThrough } from "node:stream";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { Capture } from "../../../lib/agent/runner-capture.ts";
+import { Capture } from "../../../lib/agent/command/start.ts";
 
 async function taken(chunks: readonly Buffer[], maxBytes: number) {
   const stream = new PassThrough();

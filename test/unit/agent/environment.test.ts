@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { commandEnvironment } from "../../../lib/agent/runner-environment.ts";
+import { commandEnvironment } from "../../../lib/agent/command/start.ts";
 
 test("a command inherits where things are, and no secrets", () => {
   const agent = {

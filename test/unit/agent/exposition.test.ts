@@ -1,11 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { agree } from "../../../lib/agent/exposition-agreed.ts";
-import type { Known, Laid } from "../../../lib/agent/exposition-agreed.ts";
-import { knownMetric, knownWithOpenPai } from "../../../lib/agent/exposition-catalogue.ts";
-import { encode, render } from "../../../lib/agent/exposition.ts";
-import type { Metric } from "../../../lib/agent/types.ts";
-import { parseCustom } from "../../../lib/probes/custom.ts";
+import { type Known, type Laid, type Metric, agree, encode, render } from "../../../lib/shared/exposition.ts";
+import { knownMetric, knownWithOpenPai } from "../../../lib/agent/agent.ts";
+import { parseCustom } from "../../../lib/agent/probes/custom.ts";
 import { gauge } from "../../support/agent-parts.ts";
 import { printed } from "../../support/probe-fixtures.ts";
 

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { fanOut } from "../../../lib/agent/fan-out.ts";
-import { runCommand } from "../../../lib/agent/runner.ts";
-import type { CommandResult } from "../../../lib/agent/types.ts";
+import { fanOut } from "../../../lib/agent/command/slot.ts";
+import { runCommand } from "../../../lib/agent/command/run.ts";
+import type { CommandResult } from "../../../lib/agent/command/types.ts";
 import { command, ownSleep, processesWith, within } from "../../support/process-watch.ts";
 
 const fine: CommandResult = { kind: "ok", seconds: 0, output: { stdout: "", stderr: "", exitCode: 0 } };

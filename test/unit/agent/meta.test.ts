@@ -1,12 +1,15 @@
 import { describe, expect, test } from "vitest";
-import { encode, render } from "../../../lib/agent/exposition.ts";
-import { DURATION_BUCKETS, META_METRICS } from "../../../lib/agent/meta-catalogue.ts";
-import { durationBounds } from "../../../lib/agent/meta-commands.ts";
-import { PushAccount } from "../../../lib/agent/meta-pushes.ts";
-import { Meta } from "../../../lib/agent/meta.ts";
-import type { MetaOptions } from "../../../lib/agent/meta.ts";
-import { RESULT_KINDS } from "../../../lib/agent/types.ts";
-import { GridmeterError } from "../../../lib/errors.ts";
+import { encode, render } from "../../../lib/shared/exposition.ts";
+import {
+  DURATION_BUCKETS,
+  META_METRICS,
+  Meta,
+  type MetaOptions,
+  PushAccount,
+  durationBounds,
+} from "../../../lib/agent/metrics/self.ts";
+import { RESULT_KINDS } from "../../../lib/agent/command/types.ts";
+import { GridmeterError } from "../../../lib/shared/errors.ts";
 import { run } from "../../support/agent-parts.ts";
 
 let time = 1_700_000_000;

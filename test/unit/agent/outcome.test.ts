@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Outcome } from "../../../lib/agent/runner-outcome.ts";
+import { Outcome } from "../../../lib/agent/command/run.ts";
 
 const ok = { kind: "ok", output: { stdout: "", stderr: "", exitCode: 0 } } as const;
 

@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { readProcFile } from "../../../lib/agent/proc-file.ts";
+import { readProcFile } from "../../../lib/agent/command/processes.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "gridmeter-proc-file-"));
 afterAll(() => rmSync(folder, { recursive: true }));

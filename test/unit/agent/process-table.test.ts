@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { inCircle, isAlive, parseStat, processesSince, readProcess } from "../../../lib/agent/runner-process-table.ts";
+import { inCircle, isAlive, parseStat, processesSince, readProcess } from "../../../lib/agent/command/processes.ts";
 
 const REST = "-1 4194304 100 0 0 0 1 2 3 4 20 0 1 0 98765 1000 200";
 

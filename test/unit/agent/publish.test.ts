@@ -5,15 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { PushAccount } from "../../../lib/agent/meta-pushes.ts";
-import { backOff } from "../../../lib/agent/publish-back-off.ts";
-import { authorizationOf } from "../../../lib/agent/publish-credentials.ts";
-import type { Outcome } from "../../../lib/agent/publish-gateway.ts";
-import { place } from "../../../lib/agent/publish-group.ts";
-import { Outage } from "../../../lib/agent/publish-outage.ts";
-import { PublishQueue } from "../../../lib/agent/publish-queue.ts";
-import { removeUntil } from "../../../lib/agent/publish-remove.ts";
-import { Troubles } from "../../../lib/agent/publish-troubles.ts";
+import { PushAccount } from "../../../lib/agent/metrics/self.ts";
+import { Outage, PublishQueue, Troubles, backOff } from "../../../lib/agent/publisher.ts";
+import { type Outcome, authorizationOf, place, removeUntil } from "../../../lib/agent/own-groups.ts";
 import { FakeClock, keptLog } from "../../support/agent-parts.ts";
 
 const outcome = (result: Outcome["result"], more: Partial<Outcome> = {}): Outcome => ({

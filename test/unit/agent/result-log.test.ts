@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import type { ProbeRun } from "../../../lib/agent/probe.ts";
-import type { ResultKind } from "../../../lib/agent/types.ts";
-import { ResultLog } from "../../../lib/wiring/agent-results.ts";
+import type { ProbeRun } from "../../../lib/agent/probes/common/probe.ts";
+import type { ResultKind } from "../../../lib/agent/command/types.ts";
+import { ResultLog } from "../../../lib/agent/agent.ts";
 
 const said = (kinds: readonly ResultKind[]): unknown[] => {
   const lines: unknown[] = [];

@@ -1,8 +1,6 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import type { ProbeRun } from "../../../lib/agent/probe.ts";
-import { steadyClock } from "../../../lib/agent/schedule-clock.ts";
-import { Schedule } from "../../../lib/agent/schedule.ts";
-import type { ScheduleOptions } from "../../../lib/agent/schedule.ts";
+import type { ProbeRun } from "../../../lib/agent/probes/common/probe.ts";
+import { Schedule, type ScheduleOptions, steadyClock } from "../../../lib/agent/schedule.ts";
 import { FakeClock, FakeProbe, gauge, keptLog, ok, run } from "../../support/agent-parts.ts";
 
 let clock: FakeClock;

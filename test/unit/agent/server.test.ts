@@ -4,10 +4,8 @@ import { createConnection, type Socket } from "node:net";
 import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { gunzipSync } from "node:zlib";
-import { parseAddress } from "../../../lib/agent/server-address.ts";
-import { startServer } from "../../../lib/agent/server.ts";
-import type { AgentServer, ServerOptions } from "../../../lib/agent/server.ts";
-import { GridmeterError } from "../../../lib/errors.ts";
+import { type AgentServer, type ServerOptions, parseAddress, startServer } from "../../../lib/agent/server.ts";
+import { GridmeterError } from "../../../lib/shared/errors.ts";
 import { keptLog } from "../../support/agent-parts.ts";
 
 const TEXT = `# TYPE a gauge\n${Array.from({ length: 200 }, (_, index) => `a{n="${index}"} ${index}\n`).join("")}`;

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { Slot } from "../../../lib/agent/slot.ts";
-import { SlotPerKey } from "../../../lib/agent/slot-per-key.ts";
+import { Slot, SlotPerKey } from "../../../lib/agent/command/slot.ts";
 import { command, ownSleep, processesWith, script } from "../../support/process-watch.ts";
 
 test("a slot is free as soon as the result of a command that ended by itself is known", async () => {

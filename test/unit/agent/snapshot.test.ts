@@ -1,11 +1,8 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import { knownMetric } from "../../../lib/agent/exposition-catalogue.ts";
-import { Meta } from "../../../lib/agent/meta.ts";
-import { Board } from "../../../lib/agent/snapshot-board.ts";
-import type { BoardOptions } from "../../../lib/agent/snapshot-board.ts";
-import { freshData, shownUntil } from "../../../lib/agent/snapshot.ts";
-import type { Join } from "../../../lib/agent/snapshot.ts";
-import { RESULT_KINDS } from "../../../lib/agent/types.ts";
+import { knownMetric } from "../../../lib/agent/agent.ts";
+import { Meta } from "../../../lib/agent/metrics/self.ts";
+import { Board, type BoardOptions, type Join, freshData, shownUntil } from "../../../lib/agent/metrics/store.ts";
+import { RESULT_KINDS } from "../../../lib/agent/command/types.ts";
 import { gauge, ok, run } from "../../support/agent-parts.ts";
 
 const SETTINGS = { interval: 30, timeout: 20 };

@@ -2,8 +2,8 @@ import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { expect, onTestFinished, test } from "vitest";
-import { findStrays } from "../../../lib/agent/runner-strays.ts";
-import { Tree } from "../../../lib/agent/runner-tree.ts";
+import { findStrays } from "../../../lib/agent/command/orphans.ts";
+import { Tree } from "../../../lib/agent/command/processes.ts";
 import { ownSleep, within } from "../../support/process-watch.ts";
 
 /**

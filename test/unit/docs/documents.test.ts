@@ -5,8 +5,8 @@ import { promisify } from "node:util";
 import { beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { monthsTable } from "../../../bin/show/run.ts";
-import { ABOUT } from "../../../lib/config/settings.ts";
-import { ERRORS } from "../../../lib/errors.ts";
+import { ABOUT } from "../../../lib/accounting/settings/table.ts";
+import { ERRORS } from "../../../lib/shared/errors.ts";
 import { anchors, code, links, read, ROOT, WRITTEN } from "./markdown.ts";
 
 const packageJson = z

@@ -1,11 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { MemoryStore } from "../../../lib/store/memory-store.ts";
-import { writeState } from "../../../lib/accounting/state.ts";
-import type { UnitState } from "../../../lib/accounting/state.ts";
-import { tiedTenants } from "../../../lib/accounting/tied-tenants.ts";
-import { parseWorkItem, requestOf, unitsOf } from "../../../lib/accounting/work-item.ts";
-import type { WorkItem } from "../../../lib/accounting/work-item.ts";
-import { sourceOf } from "../../../lib/accounting/state.ts";
+import { MemoryStore } from "../../../lib/accounting/store/store.ts";
+import { type UnitState, sourceOf, writeState } from "../../../lib/accounting/publishing/state.ts";
+import { tiedTenants } from "../../../lib/accounting/publishing/guards.ts";
+import { type WorkItem, parseWorkItem, requestOf, unitsOf } from "../../../functions/common/work-item.ts";
 import { at, tenant } from "../accounting/world.ts";
 
 const ITEM: WorkItem = { v: 1, site: "S", submitHost: "h:6443/ns", month: "2025-01", mode: "gap" };

@@ -8,10 +8,10 @@ import { jsonLine, jsonPieces } from "../../../bin/show/json.ts";
 import { plainLog } from "../../../bin/show/log.ts";
 import { textTable } from "../../../bin/show/table.ts";
 import { forReader } from "../../../bin/show/terminal.ts";
-import { parseSettings } from "../../../lib/config/parse-settings.ts";
-import { GridmeterError } from "../../../lib/errors.ts";
-import { LONGEST_LINE, plainText } from "../../../lib/plain-text.ts";
-import { logger } from "../../../lib/wiring/lambda-log.ts";
+import { parseSettings } from "../../../lib/accounting/settings/load.ts";
+import { GridmeterError } from "../../../lib/shared/errors.ts";
+import { LONGEST_LINE, plainText } from "../../../lib/shared/text.ts";
+import { logger } from "../../../functions/common/runtime.ts";
 
 /** Spelt out, and not by Unicode's properties, which the code goes by. */
 const NAMED = {

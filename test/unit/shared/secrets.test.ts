@@ -3,10 +3,10 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { createClient } from "../../../lib/prometheus/connection.ts";
-import { listGroups } from "../../../lib/pushgateway/groups.ts";
-import { push } from "../../../lib/pushgateway/gateway.ts";
-import { hiderOf, isInTheClear, secretsOfAddress, secretsOfHeader } from "../../../lib/secrets.ts";
+import { createClient } from "../../../lib/accounting/prometheus/client.ts";
+import { listGroups } from "../../../lib/shared/pushgateway-groups.ts";
+import { push } from "../../../lib/shared/pushgateway.ts";
+import { hiderOf, isInTheClear, secretsOfAddress, secretsOfHeader } from "../../../lib/shared/text.ts";
 
 const password = fc
   .string({ unit: fc.constantFrom(..."abXY09 /?&=+%\"'<>:@*é€\\".split("")), minLength: 8, maxLength: 24 })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { CELL } from "../../../lib/accounting/ports.ts";
+import { CELL } from "../../../lib/accounting/model/monitoring.ts";
 import { kindsCluster, MIXED, monthStart, Random, simulate } from "../../simulator/index.ts";
 import { MemoryMonitoring } from "../../support/memory-monitoring.ts";
 import type { MemoryOptions } from "../../support/memory-monitoring.ts";

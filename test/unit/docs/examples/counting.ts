@@ -1,5 +1,4 @@
-import { summarise } from "../../../../lib/accounting/summary.ts";
-import type { TenantMonthSummary } from "../../../../lib/accounting/summary.ts";
+import { type TenantMonthSummary, summarise } from "../../../../lib/accounting/summary.ts";
 import type { RunResult } from "../../../../lib/accounting/run.ts";
 import type { Job } from "../../../simulator/index.ts";
 import { STACK } from "../../../simulator/index.ts";

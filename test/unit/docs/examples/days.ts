@@ -1,5 +1,5 @@
-import { observe } from "../../../../lib/accounting/observation.ts";
-import { CELL } from "../../../../lib/accounting/ports.ts";
+import { observe } from "../../../../lib/accounting/counting/coverage.ts";
+import { CELL } from "../../../../lib/accounting/model/monitoring.ts";
 import { parsedDay } from "./ledger-day.ts";
 import { at, became, cluster, DAY, ended, HOUR, job, message, tenant, unitIn, World } from "../../accounting/world.ts";
 import { columns, when } from "./text.ts";

@@ -1,4 +1,4 @@
-import type { Tenant } from "../../../../lib/accounting/tenant.ts";
+import type { Tenant } from "../../../../lib/accounting/model/tenant.ts";
 import { cluster, ended, outcomes, tenant, World } from "../../accounting/world.ts";
 import type { WorldRun } from "../../accounting/world.ts";
 import { columns } from "./text.ts";

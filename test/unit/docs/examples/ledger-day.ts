@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { dayUsage } from "../../../../lib/accounting/usage.ts";
+import { dayUsage } from "../../../../lib/accounting/counting/usage.ts";
 
 const stored = z.object({ fingerprint: z.string(), usage: dayUsage });
 

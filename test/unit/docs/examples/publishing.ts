@@ -1,6 +1,5 @@
-import { submitManual } from "../../../../lib/accounting/manual.ts";
-import { unpin } from "../../../../lib/accounting/manual-unpin.ts";
-import type { Tenant } from "../../../../lib/accounting/tenant.ts";
+import { submitManual, unpin } from "../../../../lib/accounting/publishing/manual.ts";
+import type { Tenant } from "../../../../lib/accounting/model/tenant.ts";
 import type { RunResult } from "../../../../lib/accounting/run.ts";
 import {
   at,

@@ -1,5 +1,4 @@
-import type { MessageFormat } from "../../../../lib/apel/records.ts";
-import type { Tenant } from "../../../../lib/accounting/tenant.ts";
+import type { MessageFormat, Tenant } from "../../../../lib/accounting/model/tenant.ts";
 import { at, cluster, HOUR, job, records, tenant, texts, unitIn, World } from "../../accounting/world.ts";
 import { columns, fields, podTable } from "./text.ts";
 import type { Example } from "./text.ts";

@@ -1,4 +1,4 @@
-import { showTime } from "../../../../lib/accounting/time.ts";
+import { showTime } from "../../../../lib/accounting/model/time.ts";
 import type { Container, Job } from "../../../simulator/index.ts";
 
 /** An example's text, as it must stand in docs/accounting-semantics.md between its marker and the next line of three backticks. */

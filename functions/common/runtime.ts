@@ -1,0 +1,140 @@
+import { Logger } from "@aws-lambda-powertools/logger";
+import { Metrics } from "@aws-lambda-powertools/metrics";
+import type { S3Client } from "@aws-sdk/client-s3";
+import type { SQSClient } from "@aws-sdk/client-sqs";
+import { SSMClient } from "@aws-sdk/client-ssm";
+import type { Damage } from "../../lib/accounting/counting/ledger.ts";
+import { doorbellsOf, ring } from "../../lib/accounting/delivery/notifications.ts";
+import { parseOutgoingKey, unitPrefix } from "../../lib/accounting/delivery/outgoing.ts";
+import type { Unit } from "../../lib/accounting/model/tenant.ts";
+import { type Environment, commonSettings, createS3, createSqs, encryptionOf } from "../../lib/accounting/store/aws.ts";
+import { S3Store } from "../../lib/accounting/store/s3.ts";
+import { GridmeterError } from "../../lib/shared/errors.ts";
+import { holdsCredentials, maskServer } from "../../lib/shared/server-url.ts";
+import { plainText, withoutEnd } from "../../lib/shared/text.ts";
+
+/** What a function is given from outside; built once and kept between invocations. */
+export type Parts = {
+  readonly env: Environment;
+  readonly s3: S3Client;
+  readonly sqs: SQSClient;
+  readonly ssm: SSMClient;
+};
+
+export function lambdaParts(env: Environment): Parts {
+  return { env, s3: createS3(env), sqs: createSqs(env), ssm: createSsm(env) };
+}
+
+/** A variable of the function's environment; undefined where it is not set or empty. */
+export function variable(env: Environment, name: string): string | undefined {
+  const text = env[name]?.trim();
+  return text === undefined || text === "" ? undefined : text;
+}
+
+/** A variable that the function cannot do without. @throws GridmeterError `config_invalid` */
+export function needed(env: Environment, name: string): string {
+  const text = variable(env, name);
+  if (text !== undefined) return text;
+  throw new GridmeterError(
+    "config_invalid",
+    `${name} is not set. Nothing was published. Set it in the function's environment (serverless.yml does).`,
+  );
+}
+
+/**
+ * Refuses an address with a user, a password or a token in it: a function's environment is plain text to all who may look at the
+ * function, and so is the template of its stack.
+ * @param parameter the variable that names the parameter in which they belong
+ * @throws GridmeterError `config_invalid`
+ */
+export function refuseCredentials(env: Environment, name: string, parameter: string): void {
+  const text = variable(env, name);
+  if (text === undefined || !holdsCredentials(text)) return;
+  throw new GridmeterError(
+    "config_invalid",
+    `${name}=${JSON.stringify(maskServer(text))} holds credentials, which a function's environment does not keep secret. Nothing was published. ` +
+      `Take them out of it, store the header (Basic and the base64 of user:password) as a SecureString with \`aws ssm put-parameter\`, and name that in ${parameter}.`,
+  );
+}
+
+/** The store of ledger, state and messages, or undefined where no bucket is set. @throws GridmeterError `config_invalid` */
+export function storeOf({ env, s3 }: Parts): S3Store | undefined {
+  const bucket = variable(env, "GRIDMETER_BUCKET");
+  if (bucket === undefined) return undefined;
+  const encryption = encryptionOf(env);
+  return new S3Store({
+    client: s3,
+    bucket,
+    prefix: withoutEnd((variable(env, "GRIDMETER_PREFIX") ?? "").replace(/^\/+/, ""), "/"),
+    foreign: (key) => logger.debug("an object that gridmeter did not make", { key }),
+    ...(encryption === undefined ? {} : { encryption }),
+  });
+}
+
+/** The same where a bucket must be set. @throws GridmeterError `config_invalid` */
+export function neededStore(parts: Parts): S3Store {
+  needed(parts.env, "GRIDMETER_BUCKET");
+  const store = storeOf(parts);
+  if (store === undefined) throw new TypeError("there is a bucket and no store");
+  return store;
+}
+
+/** The client of SSM, where functions find settings. It is half as large as all else of AWS, and no command needs it. */
+export function createSsm(env: Environment): SSMClient {
+  return new SSMClient(commonSettings(env, "SSM"));
+}
+
+const serviceName = process.env["POWERTOOLS_SERVICE_NAME"] ?? "gridmeter";
+
+/** The functions' log: one JSON object a line; POWERTOOLS_LOG_LEVEL sets how much. */
+export const logger = new Logger({
+  serviceName,
+  // What reads the log prints it on a terminal.
+  jsonReplacerFn: (_key, value) => (typeof value === "string" ? plainText(value) : value),
+});
+
+/** CloudWatch metrics in the log (EMF), under the dimension `service` alone; the alarms go by them. */
+export const metrics = new Metrics({
+  namespace: process.env["POWERTOOLS_METRICS_NAMESPACE"] ?? "gridmeter",
+  serviceName,
+});
+
+/** A stored object that was damaged and set aside is a warning: what it held is made anew. */
+export function warnDamaged({ key, setAside, what }: Damage): void {
+  logger.warn(`${key} was damaged; it is set aside and made anew`, { key, setAside, what });
+}
+
+/** Of an invocation's time this much at most is kept for what is in flight when counting stops, milliseconds. */
+const LONGEST_MARGIN = 300_000;
+
+type TimeLimit = {
+  /** true once no further piece may be started */
+  readonly stop: () => boolean;
+  /** limit of one query, seconds: a piece that is too large is refused early enough to be asked in smaller ones */
+  readonly querySeconds: number;
+};
+
+/**
+ * Divides what is left of an invocation: counting may start pieces until the margin begins; the margin is for the pieces in
+ * flight, for publishing and for passing the rest on.
+ * @param remaining milliseconds that are left, as Lambda's context tells them
+ */
+export function stopBefore(remaining: () => number): TimeLimit {
+  const margin = Math.min(LONGEST_MARGIN, remaining() * 0.4);
+  return { stop: () => remaining() < margin, querySeconds: Math.max(1, margin / 2000) };
+}
+
+/**
+ * Tells the spooler of all that lies in `outgoing/` of the units, older generations first. What to ring for is read from the
+ * store and not from the run, so that it is made up for if an invocation was ended between publishing and ringing.
+ * @throws GridmeterError `store_failed`, `queue_failed`
+ */
+export async function ringFor(units: readonly Unit[], store: S3Store, { env, sqs }: Parts): Promise<void> {
+  const queueUrl = variable(env, "SPOOL_QUEUE_URL");
+  // Without a queue the spooler finds all by its sweeps.
+  if (queueUrl === undefined) return;
+  for (const unit of units) {
+    const keys = (await store.list(unitPrefix(unit))).filter((key) => parseOutgoingKey(key) !== undefined);
+    await ring(sqs, queueUrl, await doorbellsOf(store, keys));
+  }
+}

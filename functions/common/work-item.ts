@@ -1,0 +1,149 @@
+import { z } from "zod";
+import type { Tenant, Unit } from "../../lib/accounting/model/tenant.ts";
+import { type Request, endOfMonth, periods, startOf } from "../../lib/accounting/model/time.ts";
+import { runPorts } from "../../lib/accounting/ports.ts";
+import { isOpen } from "../../lib/accounting/publishing/decide.ts";
+import { tiedTenants } from "../../lib/accounting/publishing/guards.ts";
+import { type RunResult, runAccounting, runErrors } from "../../lib/accounting/run.ts";
+import type { LoadedSettings } from "../../lib/accounting/settings/load.ts";
+import type { S3Store } from "../../lib/accounting/store/s3.ts";
+import { GridmeterError } from "../../lib/shared/errors.ts";
+import { shapeText } from "../../lib/shared/text.ts";
+import { type Parts, logger, ringFor, stopBefore, warnDamaged } from "./runtime.ts";
+import { withQueryLimit } from "./settings.ts";
+
+/** A work item that is part of a named run. */
+export type RunItem = WorkItem & { readonly run: NonNullable<WorkItem["run"]> };
+
+/** What became of a work item. `hopeless`: trying again without a person's help gives the same. */
+export type ItemResult =
+  | { readonly kind: "done" | "continued"; readonly result: RunResult }
+  | { readonly kind: "refused"; readonly result: RunResult; readonly errors: readonly GridmeterError[] }
+  | { readonly kind: "failed" | "hopeless"; readonly result?: RunResult; readonly error: GridmeterError };
+
+/**
+ * Counts and publishes the unit of a work item, and rings for its messages.
+ * @throws GridmeterError `store_failed` ...; and whatever unexpected came up
+ */
+export async function runItem(
+  item: RunItem,
+  settings: LoadedSettings,
+  store: S3Store,
+  remaining: () => number,
+  parts: Parts,
+): Promise<ItemResult> {
+  const { now, id } = item.run;
+  const tenants = settings.tenants.map(({ tenant }) => tenant);
+  const request = requestOf(item, now);
+  const wrong = problemOf(item, request === undefined, settings);
+  if (request === undefined || wrong !== undefined) {
+    return { kind: "hopeless", error: new GridmeterError("usage", `${wrong ?? ""} Nothing was published.`) };
+  }
+  const time = stopBefore(remaining);
+  const ports = runPorts(withQueryLimit(settings, time.querySeconds), store);
+  const result = await runAccounting(tenants, ports, {
+    now,
+    request,
+    only: await tiedTenants(item, tenants, store, warnDamaged),
+    recount: item.recount === true,
+    force: item.force === true,
+    allowDecrease: item.allowDecrease === true,
+    allowIncomplete: item.allowIncomplete === true,
+    stop: time.stop,
+    run: id,
+  });
+  result.damaged.forEach(warnDamaged);
+  for (const { counted } of result.months)
+    for (const { warnings } of counted) for (const text of warnings) logger.warn(text);
+  if (result.interrupted) return { kind: "continued", result };
+  // Also where nothing new was published: an earlier invocation may have been ended before it rang.
+  await ringFor(
+    result.months.flatMap(({ units }) => units.map(({ unit }) => unit)),
+    store,
+    parts,
+  );
+  return judged(result);
+}
+
+function problemOf(
+  { site, submitHost, month }: WorkItem,
+  outside: boolean,
+  { tenants }: LoadedSettings,
+): string | undefined {
+  const known = tenants.map(({ tenant }) => tenant);
+  if (!known.some((tenant) => tenant.site === site && tenant.submitHost === submitHost)) {
+    const units = [...new Set(known.map((tenant) => `${tenant.site} ${tenant.submitHost}`))];
+    return `No tenant publishes for ${site} ${submitHost}; configured are: ${units.join(", ")}.`;
+  }
+  return outside
+    ? `${month} is neither the current nor the previous month, which is what auto mode covers. Use gap mode.`
+    : undefined;
+}
+
+function judged(result: RunResult): ItemResult {
+  const known: GridmeterError[] = [];
+  for (const error of runErrors(result)) {
+    if (!(error instanceof GridmeterError)) throw error;
+    known.push(error);
+  }
+  const failed = known.find(({ retryable }) => retryable);
+  if (failed !== undefined) return { kind: "failed", result, error: failed };
+  const hopeless = known.find(({ exit }) => exit !== 3);
+  if (hopeless !== undefined) return { kind: "hopeless", result, error: hopeless };
+  return known.length > 0 ? { kind: "refused", result, errors: known } : { kind: "done", result };
+}
+
+/** What a person may ask of a run beyond the plain one; each as the option of `gridmeter account` of that name. */
+export const runFlags = {
+  recount: z.boolean().exactOptional(),
+  force: z.boolean().exactOptional(),
+  allowDecrease: z.boolean().exactOptional(),
+  allowIncomplete: z.boolean().exactOptional(),
+};
+
+const workItem = z.strictObject({
+  v: z.literal(1),
+  site: z.string().min(1),
+  submitHost: z.string().min(1),
+  month: z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/),
+  mode: z.enum(["auto", "gap"]),
+  ...runFlags,
+  /** set from the second invocation on: its name and its `now` (epoch seconds) make it the same run as before */
+  run: z.strictObject({ id: z.string().min(1), now: z.int().positive() }).exactOptional(),
+});
+
+/** One publishing unit to be counted and published: a message of the work queue. */
+export type WorkItem = z.infer<typeof workItem>;
+export type RunFlags = Pick<WorkItem, keyof typeof runFlags>;
+
+/** Reads a message of the work queue. */
+export function parseWorkItem(
+  text: string,
+): { readonly ok: true; readonly item: WorkItem } | { readonly ok: false; readonly problem: string } {
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    return { ok: false, problem: "it is not JSON" };
+  }
+  const parsed = workItem.safeParse(json);
+  if (parsed.success) return { ok: true, item: parsed.data };
+  return { ok: false, problem: `it is no work item: ${shapeText(parsed.error)}` };
+}
+
+/** The units that the tenants publish in the months of a request, each once, months ascending. @throws period_invalid */
+export function unitsOf(tenants: readonly Tenant[], request: Request, now: number): readonly Unit[] {
+  const units = periods(request, now).flatMap(({ month }) =>
+    tenants.map(({ site, submitHost }): [string, Unit] => [
+      JSON.stringify([site, submitHost, month]),
+      { site, submitHost, month },
+    ]),
+  );
+  return [...new Map(units).values()];
+}
+
+/** What the run of a work item covers; undefined if auto mode does not cover its month at `now`. */
+export function requestOf({ mode, month }: WorkItem, now: number): Request | undefined {
+  if (mode === "gap") return { mode, start: startOf(month), end: endOfMonth(month) };
+  return isOpen(month, now) ? { mode, month } : undefined;
+}

@@ -1,0 +1,224 @@
+import { errorText } from "../../shared/errors.ts";
+import { append, chunks } from "../../shared/lists.ts";
+import type { Unit } from "../model/tenant.ts";
+import type { ObjectStore } from "../store/store.ts";
+import {
+  type DeliveredMessage,
+  type OutgoingUnit,
+  listOutgoing,
+  moveToRefused,
+  moveToSpooled,
+  pruneSpooled,
+  unitPrefix,
+} from "./outgoing.ts";
+import type { MessageQueue, OpenQueue } from "./queue.ts";
+import {
+  Coverage,
+  type LoadedGeneration,
+  type LoadedMessage,
+  isJobs,
+  loadUnit,
+  overlapWith,
+  readOutgoing,
+  readQueue,
+} from "./supersedes.ts";
+
+export type DeliveryOptions = RoundOptions & {
+  /** only these units; all if absent */
+  readonly units?: readonly Unit[];
+};
+
+/**
+ * Moves what is in `outgoing/` into ssmsend's queue under the rules of accounting-rules.md "Spooling", generation by
+ * generation, and the objects to `spooled/`. May be killed at any instant and repeated: at worst the messages that were put
+ * into the queue together last are delivered twice, which is harmless (APEL: records replace).
+ * @throws GridmeterError `store_failed`, `store_no_hard_links`
+ */
+export async function deliverAll(
+  store: ObjectStore,
+  queue: MessageQueue,
+  options: DeliveryOptions,
+): Promise<DeliveryReport[]> {
+  const before = await waitingFor(store, options);
+  if (before.units.length === 0 && before.strange.length === 0) return [];
+  const reports = await queue.exclusively(async (open) => {
+    // Listed again: another gridmeter may have delivered while this one waited for its turn.
+    const { units, strange } = await waitingFor(store, options);
+    const round = new Round(store, open, queue.place, options);
+    const delivered: DeliveryReport[] = [];
+    for (const unit of units) delivered.push(await round.deliverUnit(unit));
+    // Last, so that what nobody asked for holds up nothing.
+    if (strange.length > 0) delivered.push({ messages: await refuseStrange(store, strange) });
+    return delivered;
+  });
+  if (reports !== "taken") return reports;
+  const reason = `another gridmeter is at the queue ${queue.place}; the next round tries again`;
+  return before.units.map(({ unit, generations }) => ({
+    unit,
+    messages: generations.flatMap(({ keys }) => keys.map(({ key }) => ({ key, status: "waiting" as const, reason }))),
+  }));
+}
+
+async function waitingFor(
+  store: ObjectStore,
+  { units: wanted }: DeliveryOptions,
+): Promise<{ units: readonly OutgoingUnit[]; strange: readonly string[] }> {
+  const found = await listOutgoing(store);
+  if (wanted === undefined) return found;
+  const prefixes = new Set(wanted.map((unit) => unitPrefix(unit)));
+  return { units: found.units.filter(({ unit }) => prefixes.has(unitPrefix(unit))), strange: [] };
+}
+
+async function refuseStrange(store: ObjectStore, strange: readonly string[]): Promise<DeliveredMessage[]> {
+  const messages: DeliveredMessage[] = [];
+  for (const key of strange) messages.push(await refuseOne(store, key));
+  return messages;
+}
+
+async function refuseOne(store: ObjectStore, key: string): Promise<DeliveredMessage> {
+  const reason = "its key is none that gridmeter makes";
+  try {
+    const object = await readOutgoing(store, key);
+    if (object !== undefined && "tooLarge" in object)
+      return { key, status: "refused", reason: `${reason}; ${object.tooLarge}` };
+    if (object !== undefined) await moveToRefused(store, key, object.body, reason);
+    return { key, status: "refused", reason };
+  } catch (thrown) {
+    // Of others' objects some cannot be read (archived, encrypted with a key of their own).
+    return { key, status: "waiting", reason: `${reason}, and it could not be set aside: ${errorText(thrown)}` };
+  }
+}
+
+/** Messages of single jobs that are put into the queue together, each of up to 500 kB. */
+const AT_ONCE = 8;
+const GONE = "its object was removed or changed while it was being delivered; the next round looks again";
+
+type RoundOptions = {
+  /** epoch seconds, for APEL's rules about the future */
+  readonly now: number;
+  /** Told, once each, of files in the queue that are no APEL messages; they are left alone. */
+  readonly warn?: (text: string) => void;
+};
+
+/** One round of delivery at a queue that nobody else changes. */
+class Round {
+  readonly #store: ObjectStore;
+  readonly #queue: OpenQueue;
+  readonly #place: string;
+  readonly #options: RoundOptions;
+  readonly #warned = new Set<string>();
+
+  constructor(store: ObjectStore, queue: OpenQueue, place: string, options: RoundOptions) {
+    this.#store = store;
+    this.#queue = queue;
+    this.#place = place;
+    this.#options = options;
+  }
+
+  async deliverUnit(outgoing: OutgoingUnit): Promise<DeliveryReport> {
+    const { generations, settled } = await loadUnit(this.#store, outgoing, this.#options.now);
+    const messages = [...settled];
+    const coverage = new Coverage();
+    let waitsFor: string | undefined;
+    for (const [index, generation] of generations.entries()) {
+      if (waitsFor !== undefined) {
+        append(messages, all(generation.messages, "waiting", waitsFor));
+        continue;
+      }
+      const later = await coverage.by(generation, generations.slice(index + 1));
+      const results =
+        later === undefined ? await this.#deliver(generation) : await this.#supersede(generation, later.generation);
+      append(messages, results);
+      if (results.some(({ status }) => status === "waiting"))
+        waitsFor = `generation ${generation.generation} is to go first, and it waits`;
+    }
+    await pruneSpooled(this.#store, outgoing.unit);
+    return { unit: outgoing.unit, messages };
+  }
+
+  async #deliver(generation: LoadedGeneration): Promise<readonly DeliveredMessage[]> {
+    const own = new Set(generation.messages.map(({ hash }) => hash));
+    const { there, others } = await readQueue(this.#queue, own, (name, reason) => this.#warn(name, reason));
+    const overlap = overlapWith(others, new Set(generation.messages.flatMap(({ keys }) => keys)));
+    if ("uncovered" in overlap)
+      return all(generation.messages, "waiting", this.#uncovered(overlap.uncovered, overlap.lacking));
+    const batches = inBatches(generation.messages);
+    const results: DeliveredMessage[] = [];
+    for (const [index, batch] of batches.entries()) {
+      const added = await this.#add(batch, index === 0 ? overlap.older : [], there);
+      if ("busy" in added) return [...results, ...all(batches.slice(index).flat(), "waiting", this.#busy(added.busy))];
+      append(results, added.results);
+    }
+    return results;
+  }
+
+  /** Puts messages into the queue, but for those that are there, and at once where nothing sends them again. */
+  async #add(
+    messages: readonly LoadedMessage[],
+    older: readonly string[],
+    there: ReadonlySet<string>,
+  ): Promise<{ readonly results: readonly DeliveredMessage[] } | { readonly busy: string }> {
+    const texts: { readonly key: string; readonly hash: string; readonly body: string }[] = [];
+    const results: DeliveredMessage[] = [];
+    for (const { key, hash, read } of messages) {
+      const body = await read();
+      if (body === undefined) results.push({ key, status: "waiting", reason: GONE });
+      else texts.push({ key, hash, body });
+    }
+    const fresh = texts.filter(({ hash }) => !there.has(hash)).map(({ body }) => body);
+    if (older.length > 0 || fresh.length > 0) {
+      const result = await this.#queue.replace(older, fresh);
+      if (result.status === "busy") return { busy: result.name };
+    }
+    for (const { key, hash, body } of texts) {
+      await moveToSpooled(this.#store, key, body);
+      results.push({ key, status: there.has(hash) ? "already_there" : "delivered" });
+    }
+    return { results };
+  }
+
+  async #supersede(generation: LoadedGeneration, later: number): Promise<readonly DeliveredMessage[]> {
+    for (const { key, read } of generation.messages) {
+      const body = await read();
+      if (body !== undefined) await moveToSpooled(this.#store, key, body);
+    }
+    return all(generation.messages, "superseded", `generation ${later} holds all its keys`);
+  }
+
+  #uncovered(name: string, lacking: readonly string[]): string {
+    return (
+      `${name} in ${this.#place} holds some of the same APEL keys and others that this generation lacks ` +
+      `(${lacking[0] ?? ""}${lacking.length > 1 ? ` and ${lacking.length - 1} more` : ""}), so it must be sent first. ` +
+      `Let ssmsend run, or remove that file if it is not to be sent`
+    );
+  }
+
+  #busy(name: string): string {
+    return (
+      `ssmsend has locked the older ${name} in ${this.#place}. The next round tries again; if ssmsend failed and left ` +
+      `the lock, its next run drops it after 10 minutes`
+    );
+  }
+
+  #warn(name: string, reason: string): void {
+    if (this.#warned.has(name)) return;
+    this.#warned.add(name);
+    this.#options.warn?.(`${name} in ${this.#place} is no APEL message and is left alone: ${reason}`);
+  }
+}
+
+/** What replaces older figures first and together; then single jobs, which replace none, so that a few are in memory. */
+function inBatches(messages: readonly LoadedMessage[]): readonly (readonly LoadedMessage[])[] {
+  return [messages.filter((message) => !isJobs(message)), ...chunks(messages.filter(isJobs), AT_ONCE)];
+}
+
+function all(
+  messages: readonly LoadedMessage[],
+  status: "waiting" | "superseded",
+  reason: string,
+): readonly DeliveredMessage[] {
+  return messages.map(({ key }) => ({ key, status, reason }));
+}
+
+/** What became of a unit's outgoing messages. Keys that gridmeter did not make belong to no unit. */
+export type DeliveryReport = { readonly unit?: Unit; readonly messages: readonly DeliveredMessage[] };

@@ -1,0 +1,183 @@
+import { randomUUID } from "node:crypto";
+import { readFileSync, readlinkSync } from "node:fs";
+import { hostname } from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
+import { z } from "zod";
+import { GridmeterError } from "../../shared/errors.ts";
+import { isErrno } from "../../shared/fs.ts";
+import { type GuardedFolder, Odd } from "../store/guarded-folder.ts";
+import { isDirqElement } from "./queue.ts";
+
+/** Hidden in the queue's directory, on its file system: ssmsend looks at no such name. */
+const OWN_DIRECTORY = ".gridmeter";
+const STALE = 3_600_000;
+const LOCK = /^lock-[0-9a-f-]{36}$/;
+const UNFINISHED = /^new-[0-9a-f-]{36}$/;
+
+/** The lock's file: `.lck` files are made as links of it, so that their owner is known. */
+export type Marker = { readonly folder: GuardedFolder; readonly name: string };
+
+/** The lock on a queue while this process holds it. */
+export type Held = {
+  readonly marker: Marker;
+  /** a directory for half-written files and what is set aside, on the queue's file system */
+  readonly scratch: GuardedFolder;
+  /** Says that the owner is at work; throws `store_conflict` if another gridmeter took the lock for a left one. */
+  refresh(): Promise<void>;
+};
+
+/**
+ * One gridmeter at a time at a queue. Each process that wants it first puts up a file of its own and then looks for
+ * others: of two, at least one sees the other and steps back. A file of a dead process is removed by whoever sees it;
+ * names are never used twice, so nobody can remove a living one's by mistake.
+ * @returns "taken" if others held it for `patience` milliseconds
+ */
+export async function withQueueLock<T>(
+  queue: GuardedFolder,
+  patience: number,
+  warn: (text: string) => void,
+  work: (held: Held) => Promise<T>,
+): Promise<T | "taken"> {
+  const scratch = await queue.own(OWN_DIRECTORY, warn);
+  try {
+    const deadline = Date.now() + patience;
+    for (;;) {
+      const name = await putUp(scratch);
+      const marker = { folder: scratch, name };
+      try {
+        if (!(await othersAt(scratch, name, warn)))
+          return await work({ marker, scratch, refresh: () => touch(marker) });
+      } finally {
+        await scratch.remove(name);
+      }
+      if (Date.now() >= deadline) return "taken";
+      await sleep(10 + Math.random() * 90);
+    }
+  } finally {
+    scratch.close();
+  }
+}
+
+async function putUp(scratch: GuardedFolder): Promise<string> {
+  const id = randomUUID();
+  await scratch.write(`new-${id}`, lockText(ownIdentity()));
+  await scratch.rename(`new-${id}`, scratch, `lock-${id}`);
+  return `lock-${id}`;
+}
+
+/** Looks for others and clears away what dead ones left: only files that have names of gridmeter's making. */
+async function othersAt(scratch: GuardedFolder, own: string, warn: (text: string) => void): Promise<boolean> {
+  let others = false;
+  for (const name of scratch.names()) {
+    const isLock = LOCK.test(name);
+    if (name === own || !(isLock || UNFINISHED.test(name) || isDirqElement(name))) continue;
+    const stat = scratch.stat(name);
+    if (stat === undefined) continue;
+    const age = Date.now() - Number(stat.mtimeMs);
+    if (isLock) {
+      const text = scratch.read(name, LOCK_TEXT);
+      if (text instanceof Odd) warn(`${scratch.path}/${name} is ${text.what}. It counts as no lock and is left alone.`);
+      if (typeof text !== "string") continue;
+      if (mayBeAlive(readLockText(text), age)) {
+        others = true;
+        continue;
+      }
+    } else if (age < STALE || !stat.isFile()) continue;
+    await scratch.remove(name);
+  }
+  return others;
+}
+
+async function touch({ folder, name }: Marker): Promise<void> {
+  try {
+    await folder.touch(name);
+  } catch (thrown) {
+    if (!isErrno(thrown, "ENOENT")) throw thrown;
+    throw new GridmeterError(
+      "store_conflict",
+      `Another gridmeter took the lock ${folder.path}/${name} for one left behind (was this machine suspended?). ` +
+        `The message was not added; it is still in outgoing/. Run again.`,
+      { cause: thrown },
+    );
+  }
+}
+
+const SIGN = "gridmeter lock ";
+/** No lock's text is longer, in bytes. */
+export const LOCK_TEXT = 4096;
+
+const identity = z.object({
+  host: z.string(),
+  /** containers of one host name may each have their own process numbers */
+  pidSpace: z.string(),
+  boot: z.string(),
+  pid: z.number(),
+  /** clock ticks from boot to the process's start: tells a process from a later one with the same number */
+  started: z.string(),
+});
+
+/** Which process left a lock, well enough to tell later whether it still runs. */
+type ProcessIdentity = z.infer<typeof identity>;
+
+function orEmpty(read: () => string): string {
+  try {
+    return read().trim();
+  } catch {
+    return ""; // no /proc: not Linux, or no such process
+  }
+}
+
+/** The process's start in ticks; "" if it does not run (a zombie runs no more) or there is no /proc. */
+function startOf(pid: number): string {
+  const stat = orEmpty(() => readFileSync(`/proc/${pid}/stat`, "utf8"));
+  // The second field is the program's name in parentheses and may hold blanks and parentheses.
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  return fields[0] === "Z" || fields[0] === "X" ? "" : (fields[19] ?? "");
+}
+
+export function ownIdentity(): ProcessIdentity {
+  return {
+    host: hostname(),
+    pidSpace: orEmpty(() => readlinkSync("/proc/self/ns/pid")),
+    boot: orEmpty(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8")),
+    pid: process.pid,
+    started: startOf(process.pid),
+  };
+}
+
+/** The text of a lock left by this process. */
+export function lockText(owner: ProcessIdentity): string {
+  return `${SIGN}${JSON.stringify(owner)}\n`;
+}
+
+/** Whether a gridmeter wrote this lock, whole or not. */
+export function isLockText(text: string): boolean {
+  return text.startsWith(SIGN);
+}
+
+/** Who left the lock; undefined if the text does not say. */
+function readLockText(text: string): ProcessIdentity | undefined {
+  if (!isLockText(text)) return undefined;
+  try {
+    return identity.parse(JSON.parse(text.slice(SIGN.length)));
+  } catch {
+    return undefined;
+  }
+}
+
+/** A lock of another host, whose processes cannot be seen from here, counts as left behind after this, milliseconds. */
+const FOREIGN_LIMIT = 600_000;
+
+/** Whether the lock's owner may still be at work. `age` is the time since it last touched the lock, milliseconds. */
+function mayBeAlive(owner: ProcessIdentity | undefined, age: number): boolean {
+  const own = ownIdentity();
+  if (owner === undefined || owner.host !== own.host || owner.pidSpace !== own.pidSpace) return age <= FOREIGN_LIMIT;
+  if (owner.boot !== own.boot) return false;
+  if (own.started !== "") return startOf(owner.pid) === owner.started;
+  try {
+    process.kill(owner.pid, 0);
+    return true;
+  } catch (thrown) {
+    return thrown instanceof Error && "code" in thrown && thrown.code === "EPERM";
+  }
+}

@@ -1,0 +1,100 @@
+import { errnoOf, storeError } from "../../shared/fs.ts";
+import { GuardedFolder, Odd } from "../store/guarded-folder.ts";
+import { checkQueueOwner } from "../store/ownership.ts";
+import { PATIENCE } from "./dirq.ts";
+import { type Held, withQueueLock } from "./lock.ts";
+import {
+  LARGEST_QUEUED,
+  type MessageQueue,
+  type OpenQueue,
+  type QueuedMessage,
+  type ReplaceResult,
+  newDirqName,
+} from "./queue.ts";
+
+/**
+ * ssmsend's queue with `path_type: directory`: ssmsend sends every regular file in it, whatever its name, oldest mtime
+ * first. So files are written in a hidden directory inside and renamed in when they are whole. This kind of queue has no
+ * locks: a message may be replaced while ssmsend sends it; it then was sent before the new one is seen.
+ */
+export class PlainDirectoryQueue implements MessageQueue {
+  readonly place: string;
+  readonly #root: string;
+  readonly #patience: number;
+  readonly #warn: (text: string) => void;
+
+  constructor(root: string, patience = PATIENCE, warn: (text: string) => void = () => undefined) {
+    this.#root = root;
+    this.#patience = patience;
+    this.#warn = warn;
+    this.place = `dir:${root}`;
+  }
+
+  async exclusively<T>(work: (queue: OpenQueue) => Promise<T>): Promise<T | "taken"> {
+    checkQueueOwner(this.#root);
+    let root: GuardedFolder | undefined;
+    try {
+      const queue = (root = await GuardedFolder.makeRoot(this.#root, "queue"));
+      const warn = this.#warn;
+      return await withQueueLock(queue, this.#patience, warn, (held) => work(new OpenDirectory(queue, held, warn)));
+    } catch (thrown) {
+      // What is no failed system call comes from the caller's work, and is not the queue's to explain.
+      throw errnoOf(thrown) === undefined ? thrown : storeError(thrown, "write to the queue", this.#root);
+    } finally {
+      root?.close();
+    }
+  }
+}
+
+class OpenDirectory implements OpenQueue {
+  readonly #root: GuardedFolder;
+  readonly #held: Held;
+  readonly #warn: (text: string) => void;
+
+  constructor(root: GuardedFolder, held: Held, warn: (text: string) => void) {
+    this.#root = root;
+    this.#held = held;
+    this.#warn = warn;
+  }
+
+  async list(): Promise<readonly QueuedMessage[]> {
+    const found: (QueuedMessage & { readonly mtime: bigint })[] = [];
+    for (const name of this.#root.names()) {
+      const stat = this.#root.stat(name);
+      // ssmsend passes over folders, but follows a link to a file.
+      if (stat === undefined || stat.isDirectory()) continue;
+      found.push({ name, read: () => this.#read(name), mtime: stat.mtimeNs });
+    }
+    found.sort((a, b) => (a.mtime === b.mtime ? (a.name < b.name ? -1 : 1) : a.mtime < b.mtime ? -1 : 1));
+    return found.map(({ name, read }) => ({ name, read }));
+  }
+
+  async replace(older: readonly string[], bodies: readonly string[]): Promise<ReplaceResult> {
+    await this.#held.refresh();
+    const root = this.#root;
+    const { scratch } = this.#held;
+    const written: string[] = [];
+    try {
+      for (const body of bodies) {
+        const name = newDirqName().file;
+        await scratch.write(name, body);
+        written.push(name);
+      }
+      for (const name of older) await root.remove(name);
+      // A power cut must not bring an older message back beside a new one.
+      await root.sync();
+      for (const name of written) await scratch.rename(name, root, name);
+      await root.sync();
+      return { status: "added", names: written };
+    } finally {
+      for (const name of written) await scratch.remove(name);
+    }
+  }
+
+  async #read(name: string): Promise<string | undefined> {
+    const text = this.#root.read(name, LARGEST_QUEUED);
+    if (!(text instanceof Odd)) return text;
+    this.#warn(await this.#root.setAside(name, text, this.#held.scratch));
+    return undefined;
+  }
+}

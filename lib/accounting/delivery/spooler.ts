@@ -1,0 +1,265 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { GridmeterError, errorText } from "../../shared/errors.ts";
+import type { Unit } from "../model/tenant.ts";
+import type { S3Store } from "../store/s3.ts";
+import { type DeliveryReport, deliverAll } from "./deliver.ts";
+import { type BellQueue, LONGEST_POLL, type TakenMessage, parseDoorbell } from "./notifications.ts";
+import { type DeliveryStatus, bodyHash, listOutgoing, parseOutgoingKey, unitPrefix } from "./outgoing.ts";
+import type { MessageQueue } from "./queue.ts";
+
+/** Seconds to wait after a fault; doubled each time up to the most. */
+type Patience = { readonly first: number; readonly most: number };
+const PATIENCE: Patience = { first: 1, most: 60 };
+
+type SpoolOptions = {
+  /** seconds between two sweeps of `outgoing/` */
+  readonly sweepInterval: number;
+  /** what is in hand is finished, then the spooler ends */
+  readonly stop: AbortSignal;
+  readonly patience?: Patience;
+};
+
+/**
+ * Spools until it is told to stop: takes what the queue tells of, and sweeps at the start and at every interval for what it
+ * did not tell of. No fault of S3, SQS or the directory ends it: it is logged and tried again after a growing wait.
+ */
+export async function spoolForever(ports: SpoolPorts, options: SpoolOptions): Promise<void> {
+  const { sweepInterval, stop, patience = PATIENCE } = options;
+  let wait = patience.first;
+  let nextSweep = 0;
+  const round = new SpoolRound(ports);
+  while (!stop.aborted) {
+    // They are logged; only a single pass needs them afterwards.
+    round.errors.length = 0;
+    try {
+      if (performance.now() >= nextSweep) {
+        await round.sweep(stop);
+        nextSweep = performance.now() + sweepInterval * 1000;
+      }
+      const quiet = await listen(round, ports, (nextSweep - performance.now()) / 1000, stop);
+      if (quiet) {
+        wait = patience.first;
+        continue;
+      }
+    } catch (thrown) {
+      round.note({}, thrown);
+    }
+    // Random, so that several spoolers do not knock together at a service that comes back.
+    await pause(wait * (0.5 + Math.random() / 2), stop);
+    wait = Math.min(patience.most, wait * 2);
+  }
+}
+
+/** One turn at the queue, at most until the next sweep. False if not one of the messages it got could be dealt with. */
+async function listen(round: SpoolRound, { bell }: SpoolPorts, seconds: number, stop: AbortSignal): Promise<boolean> {
+  if (stop.aborted) return true;
+  if (bell === undefined) {
+    await pause(Math.max(0, seconds), stop);
+    return true;
+  }
+  const messages = await bell.receive(Math.min(LONGEST_POLL, seconds), stop);
+  return messages.length === 0 || round.take(messages, bell);
+}
+
+/**
+ * One sweep, then the queue until it is empty.
+ * @returns all faults, and what was set aside, as errors; none if all went well. What waits comes with the next pass.
+ */
+export async function spoolOnce(ports: SpoolPorts, stop: AbortSignal): Promise<readonly unknown[]> {
+  const round = new SpoolRound(ports);
+  try {
+    await round.sweep(stop);
+    if (ports.bell !== undefined) await drain(round, ports.bell, stop);
+  } catch (thrown) {
+    round.note({}, thrown);
+  }
+  return round.errors;
+}
+
+async function drain(round: SpoolRound, bell: BellQueue, stop: AbortSignal): Promise<void> {
+  while (!stop.aborted) {
+    const messages = await bell.receive(1, stop);
+    if (messages.length === 0 || !(await round.take(messages, bell))) return;
+  }
+}
+
+async function pause(seconds: number, stop: AbortSignal): Promise<void> {
+  // Rejects when it is stopped, which ends the wait just as well.
+  await sleep(seconds * 1000, undefined, { signal: stop }).catch(() => undefined);
+}
+
+export type SpoolPorts = {
+  readonly store: S3Store;
+  readonly queue: MessageQueue;
+  /** without it, only sweeps find what is outgoing */
+  readonly bell?: BellQueue;
+  readonly log: SpoolLog;
+  /** epoch seconds */
+  readonly now: () => number;
+};
+
+/** A message that must wait comes again after so many seconds. */
+const POSTPONED = 60;
+
+/** The steps of a spooler: a sweep of all that is outgoing, and a batch of queue messages. Each may be killed and repeated. */
+export class SpoolRound {
+  /** faults met and objects or messages set aside, for the exit code of a single pass */
+  readonly errors: unknown[] = [];
+  readonly #ports: SpoolPorts;
+  readonly #warned = new Set<string>();
+
+  constructor(ports: SpoolPorts) {
+    this.#ports = ports;
+  }
+
+  /**
+   * Delivers whatever is in `outgoing/`, unit by unit: one that fails is logged and holds up no other. Told to stop, it
+   * finishes the unit in hand.
+   * @throws GridmeterError `store_failed` if `outgoing/` cannot be listed
+   */
+  async sweep(stop: AbortSignal): Promise<void> {
+    const { units, strange } = await listOutgoing(this.#ports.store);
+    for (const { unit } of units) {
+      if (stop.aborted) return;
+      await this.#deliver(unit);
+    }
+    // Keys that gridmeter did not make belong to no unit; only a delivery of all looks at them.
+    if (strange.length > 0 && !stop.aborted) await this.#deliver(undefined);
+  }
+
+  /**
+   * Deals with messages taken from the queue: delivers the units they tell of and removes them; one whose object must wait
+   * comes again in a minute, one that is of no use is set aside. True if any of them could be dealt with.
+   */
+  async take(messages: readonly TakenMessage[], bell: BellQueue): Promise<boolean> {
+    const judged = messages.map((message) => ({ message, verdict: judge(message, this.#ports.store) }));
+    const units = new Map(
+      judged.flatMap(({ verdict }) => (verdict.kind === "rung" ? [[unitPrefix(verdict.unit), verdict.unit]] : [])),
+    );
+    const outcomes = new Map<string, ReadonlyMap<string, DeliveryStatus> | undefined>();
+    for (const [prefix, unit] of units) outcomes.set(prefix, statuses(await this.#deliver(unit)));
+    let any = false;
+    for (const { message, verdict } of judged) {
+      const dealtWith = await this.#tried({ message: message.id }, async () => {
+        if (verdict.kind === "poisoned") {
+          await this.#refuse(message, verdict.reason);
+          await bell.remove(message);
+          return true;
+        }
+        const outcome = outcomes.get(unitPrefix(verdict.unit));
+        // An object that is not outgoing any more was dealt with before.
+        if (outcome !== undefined && outcome.get(verdict.key) !== "waiting") await bell.remove(message);
+        else await bell.postpone(message, POSTPONED);
+        return outcome !== undefined;
+      });
+      any ||= dealtWith === true;
+    }
+    return any;
+  }
+
+  /** Notes and logs a fault. */
+  note(fields: object, thrown: unknown): void {
+    this.errors.push(thrown);
+    const code = thrown instanceof GridmeterError ? thrown.code : "unexpected";
+    this.#ports.log.error({ ...fields, code }, errorText(thrown));
+  }
+
+  async #deliver(unit: Unit | undefined): Promise<readonly DeliveryReport[] | undefined> {
+    const { store, queue, log, now } = this.#ports;
+    const options = {
+      now: now(),
+      warn: (text: string) => this.#warnOnce(text),
+      ...(unit === undefined ? {} : { units: [unit] }),
+    };
+    const reports = await this.#tried({ ...unit }, () => deliverAll(store, queue, options));
+    for (const report of reports ?? []) {
+      logDelivery(log, report);
+      for (const { key, status, reason = "" } of report.messages) {
+        if (status === "refused") this.errors.push(refusal(key, reason));
+      }
+    }
+    return reports;
+  }
+
+  async #refuse({ id, text }: TakenMessage, reason: string): Promise<void> {
+    const key = await setAside(text, reason, this.#ports.store);
+    this.errors.push(refusal(`the queue message ${id}`, reason));
+    this.#ports.log.error(
+      { message: id, setAside: this.#ports.store.fullKey(key), reason },
+      "a queue message was set aside",
+    );
+  }
+
+  async #tried<T>(fields: object, work: () => Promise<T>): Promise<T | undefined> {
+    try {
+      return await work();
+    } catch (thrown) {
+      this.note(fields, thrown);
+      return undefined;
+    }
+  }
+
+  #warnOnce(text: string): void {
+    if (this.#warned.has(text)) return;
+    this.#warned.add(text);
+    this.#ports.log.warn({}, text);
+  }
+}
+
+function statuses(reports: readonly DeliveryReport[] | undefined): ReadonlyMap<string, DeliveryStatus> | undefined {
+  return reports && new Map(reports.flatMap(({ messages }) => messages.map(({ key, status }) => [key, status])));
+}
+
+function refusal(what: string, reason: string): GridmeterError {
+  return new GridmeterError("message_invalid", `${what} was set aside under refused/ and is not sent: ${reason}.`);
+}
+
+/** What a queue message is: told of an object of ours (`key` in the store), or never to be of use. */
+type Verdict =
+  | { readonly kind: "rung"; readonly key: string; readonly unit: Unit }
+  | { readonly kind: "poisoned"; readonly reason: string };
+
+const poisoned = (reason: string): Verdict => ({ kind: "poisoned", reason });
+
+/**
+ * Judges a queue message by itself. That the object's body has the hash is checked with the object, on its way into the
+ * queue: a message whose hash fits the key promises the same as the key does.
+ */
+export function judge({ text }: TakenMessage, store: Pick<S3Store, "place" | "ownKey">): Verdict {
+  const parsed = parseDoorbell(text);
+  if (!parsed.ok) return poisoned(parsed.problem);
+  const { bucket, key: fullKey, sha256, site, submitHost, month, generation } = parsed.doorbell;
+  const { place } = store;
+  if (bucket !== place.bucket) return poisoned(`its bucket is ${JSON.stringify(bucket)}, not ${place.bucket}`);
+  const key = store.ownKey(fullKey);
+  const named = key === undefined ? undefined : parseOutgoingKey(key);
+  if (key?.startsWith("outgoing/") !== true || named === undefined)
+    return poisoned(
+      `its key ${JSON.stringify(fullKey)} is none of an outgoing message in s3://${place.bucket}/${place.prefix}`,
+    );
+  const { unit } = named;
+  const same =
+    unit.site === site && unit.submitHost === submitHost && unit.month === month && named.generation === generation;
+  if (!same) return poisoned(`its site, submit host, month or generation is not that of its key ${fullKey}`);
+  if (!sha256.startsWith(named.hash)) return poisoned(`its sha256 ${sha256} does not fit its key ${fullKey}`);
+  return { kind: "rung", key, unit };
+}
+
+/** Puts a queue message where it can be looked at, with the reason beside it; the same message twice is one object. */
+async function setAside(text: string, reason: string, store: S3Store): Promise<string> {
+  const key = `refused/queue/${bodyHash(text)}`;
+  await store.put(`${key}.reason`, `${reason}\n`);
+  await store.put(key, text, { absent: true });
+  return key;
+}
+
+/** Where the spooler tells what it does; pino's loggers are such. */
+type SpoolLog = Readonly<Record<"info" | "warn" | "error", (fields: object, text: string) => void>>;
+
+/** Tells what became of each message: refused ones as errors, waiting ones as warnings. */
+function logDelivery(log: SpoolLog, { unit, messages }: DeliveryReport): void {
+  for (const { key, status, reason } of messages) {
+    const level = status === "refused" ? "error" : status === "waiting" ? "warn" : "info";
+    log[level]({ ...unit, key, status, ...(reason === undefined ? {} : { reason }) }, status);
+  }
+}

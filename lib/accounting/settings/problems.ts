@@ -1,0 +1,117 @@
+import type { z } from "zod";
+import type { Raw } from "../../shared/config-values.ts";
+import { GridmeterError } from "../../shared/errors.ts";
+import { ABOUT } from "./table.ts";
+
+/** Something off about a setting. `text` follows the quoted value: what is wrong and what to write. */
+export type Problem = {
+  readonly setting: string;
+  readonly tenant?: string;
+  /** the value as it may be shown: secrets are already masked */
+  readonly quoted?: string;
+  readonly text: string;
+};
+
+const LONGEST_QUOTE = 120;
+
+/** The value of a setting as it may stand in a message: quoted, cut, and without what is secret. */
+export function quoted(setting: string, value: string): string {
+  const about = ABOUT.get(setting);
+  if (about?.secret === true) return "***";
+  const shown = about?.quote === undefined ? value : about.quote(value);
+  return JSON.stringify(shown.length > LONGEST_QUOTE ? `${shown.slice(0, LONGEST_QUOTE)}...` : shown);
+}
+
+/** One line per problem; what several tenants share is said once, with their names, or without if all share it. */
+export function problemLines(problems: readonly Problem[], tenantNames: readonly string[]): string[] {
+  const byLine = new Map<string, { readonly problem: Problem; readonly tenants: Set<string> }>();
+  for (const problem of problems) {
+    const key = JSON.stringify([problem.setting, problem.quoted, problem.text]);
+    const entry = byLine.get(key) ?? { problem, tenants: new Set<string>() };
+    if (problem.tenant !== undefined) entry.tenants.add(problem.tenant);
+    byLine.set(key, entry);
+  }
+  return [...byLine.values()].map(({ problem, tenants }) => {
+    const names = [...tenants].map((name) => JSON.stringify(name)).join(", ");
+    const isCommon = tenants.size === 0 || tenantNames.every((name) => tenants.has(name));
+    const whose = isCommon ? "" : ` (tenant${tenants.size > 1 ? "s" : ""} ${names})`;
+    const option = ABOUT.get(problem.setting)?.option;
+    const setting = problem.setting + (option === undefined ? "" : ` (${option})`);
+    const end = problem.text.endsWith("?") ? "" : ".";
+    return `${setting}${problem.quoted === undefined ? "" : `=${problem.quoted}`}${whose}: ${problem.text}${end}`;
+  });
+}
+
+/**
+ * All problems as one error. Its code is `config_invalid`, or `period_invalid` if nothing but the period is off.
+ */
+export function configurationError(problems: readonly Problem[], tenantNames: readonly string[] = []): GridmeterError {
+  const lines = problemLines(problems, tenantNames);
+  const onlyPeriod = problems.every(({ setting }) => setting === "QUERY_START" || setting === "QUERY_END");
+  const count = lines.length === 1 ? "One setting is" : `${lines.length} settings are`;
+  return new GridmeterError(
+    onlyPeriod ? "period_invalid" : "config_invalid",
+    `${count} wrong; Prometheus was not asked and nothing was published.`,
+    { lines: [...lines.map((line) => `  - ${line}`), "docs/configuration.md describes every setting."] },
+  );
+}
+
+/** What was read: everything, if nothing was wrong; and in any case the values of those settings that were right. */
+type Read<Full, Part> = { readonly full?: Full; readonly part: Part; readonly problems: readonly Problem[] };
+
+/** The text of a setting, or its default. */
+function textOf(raw: Raw, name: string): string | undefined {
+  const text = raw[name]?.trim();
+  return text === undefined || text === "" ? ABOUT.get(name)?.default : text;
+}
+
+/** No value is longer, characters; a longer one is refused before any pattern is tried on it. */
+export const LONGEST_VALUE = 16_384;
+
+/** Reads all settings of a schema; one that is wrong does not keep the others from being read. */
+export function readSettings<Full, Part>(
+  schema: z.ZodType<Full> & { readonly shape: object },
+  partial: z.ZodType<Part>,
+  raw: Raw,
+): Read<Full, Part> {
+  const names = Object.keys(schema.shape);
+  const texts = new Map(names.flatMap((name) => pair(name, textOf(raw, name))));
+  const tooLong = [...texts].filter(([, text]) => text.length > LONGEST_VALUE).map(([name]) => name);
+  for (const name of tooLong) texts.delete(name);
+  const full = schema.safeParse(Object.fromEntries(texts));
+  if (full.success && tooLong.length === 0)
+    return { full: full.data, part: partial.parse(Object.fromEntries(texts)), problems: [] };
+  const longProblems = tooLong.map((setting): Problem => {
+    const text = raw[setting] ?? "";
+    return {
+      setting,
+      quoted: quoted(setting, text),
+      text: withHint(`has ${text.length} characters, more than ${LONGEST_VALUE}`, setting),
+    };
+  });
+  const issues = full.error?.issues.filter(({ path: [name] }) => !tooLong.includes(String(name))) ?? [];
+  const problems = issues.map((issue): Problem => {
+    const setting = String(issue.path[0]);
+    const text = texts.get(setting);
+    texts.delete(setting);
+    return text === undefined
+      ? { setting, text: `is not set. ${hint(setting)}` }
+      : { setting, quoted: quoted(setting, text), text: withHint(issue.message, setting) };
+  });
+  return { part: partial.parse(Object.fromEntries(texts)), problems: [...longProblems, ...problems] };
+}
+
+function pair(name: string, text: string | undefined): [string, string][] {
+  return text === undefined ? [] : [[name, text]];
+}
+
+/** The problem, and what to write if it does not say so itself. */
+function withHint(problem: string, setting: string): string {
+  return problem.includes("Write ") ? problem : `${problem}${problem.endsWith("?") ? "" : "."} ${hint(setting)}`;
+}
+
+/** What to write, from the table of settings. */
+export function hint(setting: string): string {
+  const about = ABOUT.get(setting);
+  return about === undefined ? "" : `Write for example ${setting}=${about.example}`;
+}

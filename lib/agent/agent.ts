@@ -1,0 +1,256 @@
+import { GridmeterError } from "../shared/errors.ts";
+import type { Known } from "../shared/exposition.ts";
+import type { GatewayOptions } from "../shared/pushgateway.ts";
+import { killAll } from "./command/run.ts";
+import type { ResultKind } from "./command/types.ts";
+import type { AgentConfig, AgentGateway } from "./config.ts";
+import { META_METRICS, Meta, type ProcessFigures, PushAccount } from "./metrics/self.ts";
+import { Board, type Extra } from "./metrics/store.ts";
+import { OPENPAI_METRICS } from "./openpai/catalogue.ts";
+import { openPaiMetrics } from "./openpai/metrics.ts";
+import { type Credentials, type Outcome, authorizationOf } from "./own-groups.ts";
+import { GPU_METRICS, NODE_METRICS } from "./probes/common/metric-families.ts";
+import type { Probe, ProbeRun } from "./probes/common/probe.ts";
+import { PROBE_NAMES, isProbeName } from "./probes/common/settings.ts";
+import { joinedMetrics } from "./probes/joins.ts";
+import { PROBE_DEFAULTS, createProbe } from "./probes/registry.ts";
+import { Publisher } from "./publisher.ts";
+import { type AgentLog, Schedule, machineClock } from "./schedule.ts";
+import { startServer } from "./server.ts";
+
+type AgentParts = {
+  readonly config: AgentConfig;
+  readonly version: string;
+  readonly log: AgentLog;
+  /** instead of those of the configuration */
+  readonly probes?: readonly Probe[];
+};
+
+/** The agent, put together. Use either `start` and `stop`, or `once`. */
+export type Agent = {
+  /** Opens the port, then starts probes and pushes. Gives the port's URL, or undefined without one. Rejects if it is taken. */
+  start(): Promise<string | undefined>;
+  /** Ends all of it within 10 seconds: no run, no child, no port, and the own groups are removed. Never rejects. */
+  stop(why: string): Promise<void>;
+  /** Runs each probe that can run once, and pushes all groups, if there is a Pushgateway. Never rejects. */
+  once(): Promise<{ readonly text: string; readonly pushes: ReadonlyMap<string, Outcome> }>;
+};
+
+/** So long commands may take to end, seconds, when the agent ends: TERM, grace and KILL. */
+const KILL_LIMIT = 3;
+
+/** @throws GridmeterError `config_invalid` if probes' settings do not go together, or a file cannot be read */
+export function buildAgent({ config, version, log, probes = configuredProbes(config) }: AgentParts): Agent {
+  const pushes = config.pushgateway === undefined ? undefined : new PushAccount();
+  const meta = new Meta({
+    probes,
+    version,
+    wallClock,
+    process: processFigures,
+    ...(pushes === undefined ? {} : { pushes }),
+  });
+  const openPai: Extra = (fresh, figures) => openPaiMetrics(fresh, figures, config.instance);
+  const fault = (error: string): void => log.error({ error }, "data could not be joined: this is a fault of the agent");
+  const board = new Board({
+    probes,
+    meta,
+    joins: [joinedMetrics],
+    extras: config.openpaiNames ? [openPai] : [],
+    catalogue: config.openpaiNames ? knownWithOpenPai : knownMetric,
+    clock: machineClock,
+    fault,
+  });
+  const publisher = pushes === undefined ? undefined : publisherOf(config, board, pushes, log);
+  const results = new ResultLog(log);
+  const schedule = new Schedule({
+    probes,
+    log,
+    settled: (probe, run) => {
+      const groups = board.settled(probe, run);
+      publisher?.mark(groups);
+      results.settled(probe, run);
+    },
+    enabled: (probe, enabled) => {
+      const groups = board.enabled(probe, enabled);
+      publisher?.mark(groups);
+      results.enabled(probe);
+    },
+  });
+  let port: Awaited<ReturnType<typeof startServer>> | undefined;
+  return {
+    start: async () => {
+      if (config.listen !== undefined) {
+        port = await startServer({
+          listen: config.listen,
+          exposition: () => board.exposition(),
+          health: () => schedule.health(),
+          readiness: () => schedule.readiness(),
+          log,
+        });
+      }
+      schedule.start();
+      publisher?.start();
+      return port?.url;
+    },
+    stop: async (why) => {
+      schedule.stop();
+      await Promise.all([killAll(why, KILL_LIMIT), publisher?.stop()]);
+      // Last, so that whoever asks meanwhile learns that the agent is not ready any more.
+      await port?.stop();
+    },
+    once: async () => {
+      await schedule.once();
+      const outcomes = (await publisher?.publishOnce()) ?? new Map<string, Outcome>();
+      const text = board.exposition();
+      // Commands that timed out are still being ended.
+      await killAll("all probes have run once", KILL_LIMIT);
+      return { text, pushes: outcomes };
+    },
+  };
+}
+
+function publisherOf(config: AgentConfig, board: Board, account: PushAccount, log: AgentLog): Publisher | undefined {
+  const { pushgateway: gateway, job, instance } = config;
+  if (gateway === undefined) return undefined;
+  const { url, interval, caFile } = gateway;
+  return new Publisher({
+    url,
+    job,
+    instance,
+    board,
+    account,
+    log,
+    interval,
+    authorization: authorization(gateway),
+    ...(caFile === undefined ? {} : { caFile }),
+  });
+}
+
+function wallClock(): number {
+  return Date.now() / 1000;
+}
+
+function processFigures(): ProcessFigures {
+  const { user, system } = process.cpuUsage();
+  return { residentBytes: residentBytes(), cpuSeconds: (user + system) / 1e6 };
+}
+
+/** Node reads it from a file, and a scrape must be answered although none can be opened. */
+function residentBytes(): number | undefined {
+  try {
+    return process.memoryUsage.rss();
+  } catch {
+    return undefined;
+  }
+}
+
+/** Tells of a probe's results when they change, and not at each run: what fails for a day is one line. */
+export class ResultLog {
+  readonly #log: AgentLog;
+  readonly #last = new Map<string, ResultKind>();
+
+  constructor(log: AgentLog) {
+    this.#log = log;
+  }
+
+  settled(probe: string, { kind, seconds, detail, exitCode, commands }: ProbeRun): void {
+    const before = this.#last.get(probe);
+    // While a child that hangs is there, no other is started: that is the same fault, and so is the timeout after it.
+    if (before === kind || (before === "timeout" && kind === "skipped_in_flight")) return;
+    this.#last.set(probe, kind);
+    const fields = { probe, result: kind, seconds: Number(seconds.toFixed(3)) };
+    if (kind !== "ok") {
+      const failed = commands.filter((one) => one.kind !== "ok").map((one) => `${one.command}: ${one.kind}`);
+      const why = { detail, exitCode, commands: [...new Set(failed)].slice(0, 10) };
+      this.#log.warn({ ...fields, ...why }, "the probe failed: its data are not published");
+    } else if (before !== undefined) this.#log.info(fields, "the probe works again");
+  }
+
+  /** A probe that was disabled begins anew. */
+  enabled(probe: string): void {
+    this.#last.delete(probe);
+  }
+}
+
+/** What gives the Authorization header for the configured Pushgateway, anew each time. */
+function authorization({ username, passwordFile, bearerTokenFile }: AgentGateway) {
+  const credentials: Credentials = {
+    ...(username === undefined ? {} : { username }),
+    ...(passwordFile === undefined ? {} : { passwordFile }),
+    ...(bearerTokenFile === undefined ? {} : { bearerTokenFile }),
+  };
+  return authorizationOf(credentials);
+}
+
+/** How to talk to the configured Pushgateway once. @throws GridmeterError `config_invalid` if a secret cannot be read */
+export async function gatewayOptions(gateway: AgentGateway): Promise<GatewayOptions> {
+  const header = await authorization(gateway)();
+  const { caFile } = gateway;
+  return { ...(header === undefined ? {} : { authHeader: header }), ...(caFile === undefined ? {} : { caFile }) };
+}
+
+type Configured = Pick<AgentConfig, "probes">;
+
+/** The names of all probes that there are: the built-in ones, and those that the configuration adds. */
+export function probeNames({ probes }: Configured): readonly string[] {
+  return [...PROBE_NAMES, ...Object.keys(probes).filter((name) => !isProbeName(name))];
+}
+
+/**
+ * A probe as it is configured. One that the configuration disables is there, and says so when it is asked whether it can run.
+ * @throws GridmeterError `config_invalid` if its settings do not go together
+ */
+export function configuredProbe(name: string, { probes }: Configured): Probe {
+  const { enabled, ...settings } = probes[name] ?? {};
+  const probe = createProbe(name, settings);
+  if (enabled !== false) return probe;
+  return { ...probe, unavailable: () => Promise.resolve("the configuration disables it") };
+}
+
+/** All probes. @throws GridmeterError `config_invalid` that tells of all whose settings do not go together */
+export function configuredProbes(config: Configured): readonly Probe[] {
+  const problems: string[] = [];
+  const probes = probeNames(config).flatMap((name) => {
+    try {
+      return [configuredProbe(name, config)];
+    } catch (thrown) {
+      if (!(thrown instanceof GridmeterError)) throw thrown;
+      problems.push(thrown.message);
+      return [];
+    }
+  });
+  const [first, ...lines] = problems;
+  if (first === undefined) return probes;
+  throw new GridmeterError("config_invalid", first, { lines });
+}
+
+/** What a probe runs and reads, for people. */
+export function describeProbe(
+  name: string,
+  { probes }: Configured,
+): { readonly command: readonly string[]; readonly description: string } {
+  const command = probes[name]?.command;
+  if (!isProbeName(name))
+    return { command: command ?? [], description: "a probe of your own: what its command prints" };
+  const { description, command: usual } = PROBE_DEFAULTS[name];
+  return { command: command ?? usual, description };
+}
+
+type Entry = { readonly type: Known["type"] | "histogram"; readonly help: string };
+
+/** Histograms are not data of a probe, and are laid out apart. */
+const simple = (metrics: Readonly<Record<string, Entry>>): readonly (readonly [string, Known])[] =>
+  Object.entries(metrics).flatMap(([name, { type, help }]) => (type === "histogram" ? [] : [[name, { type, help }]]));
+
+const KNOWN: ReadonlyMap<string, Known> = new Map([
+  ...simple(GPU_METRICS),
+  ...simple(NODE_METRICS),
+  ...simple(META_METRICS),
+]);
+const OPENPAI: ReadonlyMap<string, Known> = new Map(simple(OPENPAI_METRICS));
+
+/** What the catalogues of GPU, node and agent metrics say of a name; undefined for a custom command's. */
+export const knownMetric = (name: string): Known | undefined => KNOWN.get(name);
+
+/** The same where OpenPAI's names are published too: a custom command does not decide what type they have. */
+export const knownWithOpenPai = (name: string): Known | undefined => KNOWN.get(name) ?? OPENPAI.get(name);

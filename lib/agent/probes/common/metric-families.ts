@@ -1,0 +1,234 @@
+import type { Labels, Metric } from "../../../shared/exposition.ts";
+
+const GPU = ["gpu", "minor_number", "uuid"] as const;
+const MIG = [...GPU, "mig_index", "gpu_instance", "compute_instance"] as const;
+
+type Entry = { readonly type: "gauge" | "counter"; readonly help: string; readonly labels: readonly string[] };
+
+const gauge = (help: string, labels: readonly string[] = GPU): Entry => ({ type: "gauge", help, labels });
+const counter = (help: string, labels: readonly string[] = GPU): Entry => ({ type: "counter", help, labels });
+
+/** Every metric about GPUs. nvidia-smi and rocm-smi share the names: a name has one type and one help text everywhere. */
+export const GPU_METRICS = {
+  gridmeter_gpu_info: gauge("Always 1; what the GPU and its driver are.", [
+    ...GPU,
+    "name",
+    "pci_bus_id",
+    "driver_version",
+    "cuda_version",
+  ]),
+  gridmeter_gpu_attached: gauge("GPUs that the driver says are attached to the node.", []),
+  gridmeter_gpu_seen: gauge("GPUs that the tool reported on; fewer than attached when one is missing.", []),
+  gridmeter_gpu_expected: gauge("GPUs that the node should have, as it was configured.", []),
+  gridmeter_gpu_lost: gauge("1 if the driver says that this GPU is lost."),
+  gridmeter_gpu_utilization_ratio: gauge("Share of time in which a kernel ran on the GPU, 0 to 1; absent under MIG."),
+  gridmeter_gpu_memory_controller_utilization_ratio: gauge("Share of time in which GPU memory was read or written."),
+  gridmeter_gpu_engine_utilization_ratio: gauge("Use of the video and image engines, 0 to 1.", [...GPU, "engine"]),
+  gridmeter_gpu_memory_used_bytes: gauge("GPU memory in use."),
+  gridmeter_gpu_memory_total_bytes: gauge("GPU memory there is."),
+  gridmeter_gpu_memory_reserved_bytes: gauge("GPU memory the driver keeps for itself."),
+  gridmeter_gpu_temperature_celsius: gauge("Temperature by sensor.", [...GPU, "sensor"]),
+  gridmeter_gpu_power_watts: gauge("Power the GPU draws."),
+  gridmeter_gpu_power_limit_watts: gauge("Power the GPU may draw."),
+  gridmeter_gpu_module_power_watts: gauge("Power of the whole module (CPU and GPU) that the GPU is part of."),
+  gridmeter_gpu_fan_speed_ratio: gauge("Fan speed the GPU asks for; may be above 1."),
+  gridmeter_gpu_performance_state: gauge("Performance state, 0 (fastest) to 15."),
+  gridmeter_gpu_clocks_event_reason: gauge("1 while this reason holds the clocks down.", [...GPU, "reason"]),
+  gridmeter_gpu_clocks_event_seconds_total: counter("Time for which this reason held the clocks down.", [
+    ...GPU,
+    "reason",
+  ]),
+  gridmeter_gpu_clock_hertz: gauge("Clock by domain.", [...GPU, "domain"]),
+  gridmeter_gpu_clock_max_hertz: gauge("Highest clock by domain.", [...GPU, "domain"]),
+  gridmeter_gpu_pcie_link_generation: gauge("PCIe generation in use."),
+  gridmeter_gpu_pcie_link_generation_max: gauge("PCIe generation that the GPU and its slot can do."),
+  gridmeter_gpu_pcie_link_width: gauge("PCIe lanes in use."),
+  gridmeter_gpu_pcie_link_width_max: gauge("PCIe lanes that the GPU and its slot have."),
+  gridmeter_gpu_pcie_throughput_bytes_per_second: gauge("PCIe throughput, seen from the GPU.", [...GPU, "direction"]),
+  gridmeter_gpu_pcie_replays_total: counter("PCIe packets sent again."),
+  gridmeter_gpu_ecc_enabled: gauge("1 if memory errors are detected (ECC)."),
+  gridmeter_gpu_ecc_errors_total: counter(
+    "Memory errors: corrected or uncorrected; volatile since the driver was loaded, aggregate over the GPU's life.",
+    [...GPU, "kind", "scope"],
+  ),
+  gridmeter_gpu_ecc_sram_threshold_exceeded: gauge("1 if SRAM had more uncorrected errors than it may."),
+  gridmeter_gpu_repair_pending: gauge("1 if a repair waits for a reset of the GPU.", [...GPU, "part"]),
+  gridmeter_gpu_retired_pages: gauge("Memory pages taken out of use, by cause.", [...GPU, "cause"]),
+  gridmeter_gpu_retired_pages_pending: gauge("1 if pages are to be retired at the next reboot."),
+  gridmeter_gpu_remapped_rows: gauge("Memory rows replaced by spare ones, by the kind of error.", [...GPU, "kind"]),
+  gridmeter_gpu_remapped_rows_pending: gauge("1 if rows are to be remapped at the next reset."),
+  gridmeter_gpu_remapped_rows_failed: gauge("1 if a row could not be remapped: the GPU is to be replaced."),
+  gridmeter_gpu_recovery_action: gauge("1 for what the driver says is to be done to recover the GPU.", [
+    ...GPU,
+    "action",
+  ]),
+  gridmeter_gpu_reset_required: gauge("1 if the driver says that the GPU must be reset."),
+  gridmeter_gpu_fabric_healthy: gauge("1 if the GPU's NVLink fabric is healthy, 0 if not."),
+  gridmeter_gpu_processes: gauge("Processes that hold the GPU."),
+  gridmeter_gpu_uninterruptible_processes: gauge(
+    "Processes that hold the GPU and were uninterruptible (D) whenever looked at for a while, but for waits that users hold (vfork, a paused container).",
+  ),
+  gridmeter_gpu_mig_enabled: gauge("1 if the GPU is split into MIG devices."),
+  gridmeter_gpu_mig_devices: gauge("MIG devices of the GPU."),
+  gridmeter_gpu_mig_memory_used_bytes: gauge("Memory in use on a MIG device.", MIG),
+  gridmeter_gpu_mig_memory_total_bytes: gauge("Memory of a MIG device.", MIG),
+  gridmeter_gpu_mig_multiprocessors: gauge("Multiprocessors of a MIG device.", MIG),
+  gridmeter_gpu_mig_ecc_errors_total: counter(
+    "Uncorrected SRAM errors of a MIG device since the driver was loaded.",
+    MIG,
+  ),
+} as const satisfies Record<`gridmeter_gpu_${string}`, Entry>;
+
+export type GpuMetricName = keyof typeof GPU_METRICS;
+
+/** A value that may not have been read. Booleans are published as 0 and 1. */
+export type GpuSample = {
+  readonly metric: GpuMetricName;
+  readonly labels: Labels;
+  readonly value: number | boolean | undefined;
+};
+
+/** Gathers samples by metric, in the order in which metrics come. What was not read is left out, and so are empty metrics. */
+export const gpuMetrics = (samples: readonly GpuSample[]): Metric[] => {
+  const byName = new Map<GpuMetricName, { labels: Labels; value: number }[]>();
+  for (const { metric, labels, value } of samples) {
+    if (value === undefined || !Number.isFinite(Number(value))) continue;
+    const rows = byName.get(metric) ?? [];
+    rows.push({ labels, value: Number(value) });
+    byName.set(metric, rows);
+  }
+  return [...byName].map(([name, rows]) => ({
+    name,
+    help: GPU_METRICS[name].help,
+    type: GPU_METRICS[name].type,
+    samples: rows,
+  }));
+};
+
+const CONTAINER = ["container_id", "name", "namespace", "pod", "container"] as const;
+const CONTAINER_GPU = [...CONTAINER, "gpu", "minor_number", "uuid"] as const;
+const containerGauge = (help: string, labels: readonly string[] = CONTAINER): Entry => ({
+  type: "gauge",
+  help,
+  labels,
+});
+const containerCounter = (help: string, labels: readonly string[] = CONTAINER): Entry => ({
+  type: "counter",
+  help,
+  labels,
+});
+
+/** Every metric about containers, docker, processes and the network. A name has one type and one help text everywhere. */
+export const NODE_METRICS = {
+  gridmeter_docker_up: containerGauge("1 if the docker daemon answers, 0 if it says that it does not run.", []),
+  gridmeter_docker_info: containerGauge("Always 1; what the docker daemon is.", ["version", "storage_driver"]),
+  gridmeter_docker_containers: containerGauge("Containers that docker knows, by state.", ["state"]),
+  gridmeter_docker_images: containerGauge("Images that docker holds.", []),
+  gridmeter_docker_unit_state: containerGauge("1 for the state in which systemd says that the docker unit is.", [
+    "state",
+  ]),
+
+  gridmeter_container_cpu_usage_ratio: containerGauge("CPU in use; 1 is one core."),
+  gridmeter_container_cpu_seconds_total: containerCounter("CPU time used since the container started."),
+  gridmeter_container_memory_used_bytes: containerGauge("Memory in use."),
+  gridmeter_container_memory_resident_bytes: containerGauge("Anonymous memory in RAM."),
+  gridmeter_container_memory_limit_bytes: containerGauge(
+    "Memory the container may use; the node's where it has no limit.",
+  ),
+  gridmeter_container_memory_usage_ratio: containerGauge("Memory in use as a share of the limit, 0 to 1."),
+  gridmeter_container_network_receive_bytes_total: containerCounter(
+    "Bytes received since the container started, rounded to three digits as docker prints them.",
+  ),
+  gridmeter_container_network_transmit_bytes_total: containerCounter(
+    "Bytes sent since the container started, rounded to three digits as docker prints them.",
+  ),
+  gridmeter_container_block_read_bytes_total: containerCounter(
+    "Bytes read from disks since the container started, rounded to three digits as docker prints them.",
+  ),
+  gridmeter_container_block_write_bytes_total: containerCounter(
+    "Bytes written to disks since the container started, rounded to three digits as docker prints them.",
+  ),
+  gridmeter_container_processes: containerGauge("Processes and threads in the container."),
+  gridmeter_container_writable_layer_used_bytes: containerGauge(
+    "Disk used by what the container wrote into its own layer.",
+  ),
+
+  gridmeter_container_info: containerGauge("Always 1; what the container is and which job it belongs to.", [
+    ...CONTAINER,
+    "pod_uid",
+    "image",
+    "job",
+    "user",
+    "role",
+    "task_index",
+    "job_instance",
+    "virtual_cluster",
+  ]),
+  gridmeter_container_running: containerGauge("1 if the container runs, 0 if not."),
+  gridmeter_container_start_time_seconds: containerGauge("When the container started, in seconds since 1970."),
+  gridmeter_container_restarts_total: containerCounter("How often docker restarted the container."),
+  gridmeter_container_oom_killed: containerGauge("1 if the kernel killed the container for its memory."),
+  gridmeter_container_healthy: containerGauge("1 if the container's own health check passes, 0 if it fails."),
+  gridmeter_container_finished_marker: containerGauge("1 if the container's log says that its job has finished."),
+  gridmeter_container_zombie: containerGauge(
+    "1 if the job has finished, by the container's log, and the container still runs.",
+  ),
+  gridmeter_container_gpu_assigned: containerGauge("1 for each GPU that was given to the container.", CONTAINER_GPU),
+  gridmeter_container_gpu_processes: containerGauge("Processes of the container that hold the GPU.", CONTAINER_GPU),
+  gridmeter_container_gpu_memory_used_bytes: containerGauge(
+    "GPU memory that the container's processes use.",
+    CONTAINER_GPU,
+  ),
+  gridmeter_gpu_external_processes: containerGauge("Processes outside any container that hold the GPU.", GPU),
+  gridmeter_gpu_zombie_container_processes: containerGauge("Processes of zombie containers that hold the GPU.", GPU),
+
+  gridmeter_process_states: containerGauge("Processes by state, as ps names them (D uninterruptible, Z zombie).", [
+    "state",
+  ]),
+  gridmeter_process_uninterruptible: containerGauge(
+    "Processes that were uninterruptible (D) whenever looked at for a while, but for waits that users hold (vfork, a paused container); `command` is the kernel's name, and that of a tool of the node only where root runs the tool itself, else `other`.",
+    ["command"],
+  ),
+  gridmeter_process_zombies: containerGauge("Processes that were zombies (Z) whenever looked at for a while.", [
+    "command",
+  ]),
+  gridmeter_process_largest_resident_bytes: containerGauge(
+    "Resident memory of a command's largest process, if it is large.",
+    ["command"],
+  ),
+
+  gridmeter_network_receive_bytes_per_second: containerGauge("Bytes received on the interface a second.", [
+    "interface",
+  ]),
+  gridmeter_network_transmit_bytes_per_second: containerGauge("Bytes sent on the interface a second.", ["interface"]),
+  gridmeter_network_flows: containerGauge("Pairs of addresses and ports that exchanged packets.", ["interface"]),
+  gridmeter_network_container_sockets: containerGauge("Established connections of the container's processes."),
+  gridmeter_network_container_receive_bytes_per_second: containerGauge("Bytes that the container received a second."),
+  gridmeter_network_container_transmit_bytes_per_second: containerGauge("Bytes that the container sent a second."),
+} as const satisfies Record<string, Entry>;
+
+export type NodeMetricName = keyof typeof NODE_METRICS;
+
+/** A value that may not have been read. Booleans are published as 0 and 1. */
+export type NodeSample = {
+  readonly metric: NodeMetricName;
+  readonly labels: Labels;
+  readonly value: number | boolean | undefined;
+};
+
+/** Gathers samples by metric, in the order in which metrics come. What was not read is left out, and so are empty metrics. */
+export const nodeMetrics = (samples: readonly NodeSample[]): Metric[] => {
+  const byName = new Map<NodeMetricName, { labels: Labels; value: number }[]>();
+  for (const { metric, labels, value } of samples) {
+    if (value === undefined || !Number.isFinite(Number(value))) continue;
+    const rows = byName.get(metric) ?? [];
+    rows.push({ labels, value: Number(value) });
+    byName.set(metric, rows);
+  }
+  return [...byName].map(([name, rows]) => ({
+    name,
+    help: NODE_METRICS[name].help,
+    type: NODE_METRICS[name].type,
+    samples: rows,
+  }));
+};

@@ -1,0 +1,122 @@
+import { GridmeterError } from "../../shared/errors.ts";
+import type { Metric } from "../../shared/exposition.ts";
+import type { Command, Output, Parsed } from "../command/types.ts";
+import { type ContainerNames, containerLabels } from "./common/container.ts";
+import { dockerError, saysGone } from "./common/docker.ts";
+import { nodeMetrics } from "./common/metric-families.ts";
+import { PER_CONTAINER_DEFAULTS, namesById, perContainer, perContainerProbe } from "./common/per-container.ts";
+import { ParseError, type Probe, type ProbeKind, conduct, fillIn, limitsOf, template } from "./common/probe.ts";
+import { type ProbeDefaults, type ProbeSettings, USUAL_INTERVAL } from "./common/settings.ts";
+
+export type LogReadings = {
+  /** by container id; containers whose log could not be read are missing */
+  readonly logs: ReadonlyMap<string, DockerLogs>;
+};
+
+/** `--tail` bounds lines and not bytes (moby#45740: a corrupt log of 2 GB), so that the bytes have a bound of their own. */
+export const dockerLogsCommand = (id: string, lines = 50): Command => ({
+  argv: ["docker", "logs", "--tail", String(lines), "--", id],
+  timeout: 5,
+  maxBytes: 1024 * 1024,
+});
+
+export const DOCKER_LOGS_DEFAULTS = {
+  description: "whether a container's log says that its job has finished; off until a marker is configured",
+  interval: USUAL_INTERVAL,
+  timeout: 20,
+  command: template(dockerLogsCommand("{id}", 0).argv, "0", "{lines}"),
+  maxBytes: dockerLogsCommand("{id}").maxBytes,
+  options: { ...PER_CONTAINER_DEFAULTS, marker: undefined, lines: 50 },
+} as const satisfies ProbeDefaults;
+const NO_MARKER = "no marker is configured";
+
+const metricsOf = (logs: ReadonlyMap<string, DockerLogs>) =>
+  dockerLogsMetrics([...logs].map(([id, one]) => ({ container: namesById(id), logs: one })));
+
+/** @throws GridmeterError config_invalid for an empty marker, which every log has */
+const markerOf = ({ marker }: ProbeSettings): string | undefined => {
+  if (marker !== "") return marker;
+  throw new GridmeterError(
+    "config_invalid",
+    'The marker of the probe docker-logs is "", which is in every log. The probe was not started. ' +
+      "Set the text that a job's log has when the job has finished, or no marker at all.",
+  );
+};
+
+export const dockerLogs: ProbeKind<LogReadings> = {
+  create: (settings) => {
+    const marker = markerOf(settings);
+    const { command = DOCKER_LOGS_DEFAULTS.command, lines = DOCKER_LOGS_DEFAULTS.options.lines } = settings;
+    const probe = perContainerProbe({
+      name: "docker-logs",
+      limits: limitsOf("docker-logs", settings, DOCKER_LOGS_DEFAULTS),
+      perContainer: perContainer("docker-logs", settings, DOCKER_LOGS_DEFAULTS.options),
+      label: "docker logs",
+      command: fillIn(command, { lines: String(lines) }),
+      parse: (output) =>
+        saysGone(output) ? { value: undefined, rejected: 0 } : parseDockerLogs(output, marker ?? NO_MARKER),
+      publish: (logs) => ({ metrics: metricsOf(logs), readings: { logs } }),
+    });
+    return marker === undefined ? off(probe) : probe;
+  },
+  parseSaved: (output, settings) => {
+    const marker = markerOf(settings);
+    if (marker === undefined) {
+      throw new GridmeterError(
+        "config_invalid",
+        "The probe docker-logs has no marker. The log was not read. Set the text that a job's log has when it has finished.",
+      );
+    }
+    const { value, rejected } = parseDockerLogs(output, marker);
+    return { metrics: dockerLogsMetrics([{ container: namesById(undefined), logs: value }]), parsed: value, rejected };
+  },
+};
+
+const off = (probe: Probe<LogReadings>): Probe<LogReadings> => ({
+  ...probe,
+  unavailable: () => Promise.resolve(NO_MARKER),
+  run: () => conduct(probe.timeout, () => Promise.resolve({ kind: "disabled", detail: NO_MARKER })),
+});
+
+/** What OpenPAI's runtime writes when the user's command has ended. The probe is off until a marker is configured. */
+export const OPENPAI_MARKER = "USER COMMAND END";
+
+/** Characters at the end of each stream in which the marker is looked for. */
+export const MARKER_WINDOW = 256 * 1024;
+
+export type DockerLogs = {
+  /** whether the log says that the job has finished */
+  readonly finished: boolean;
+};
+
+/**
+ * Looks for the marker in the end of a container's log. The container's own standard error comes on stderr, and its bytes are
+ * anything. A log that docker could not read gives no verdict.
+ *
+ * @throws {ParseError} when docker failed, or says that it could not read the log
+ * @throws {GridmeterError} config_invalid for an empty marker, which every log has
+ */
+export const parseDockerLogs = (output: Output, marker: string): Parsed<DockerLogs> => {
+  if (marker === "") {
+    throw new GridmeterError("config_invalid", 'the marker of docker-logs is "", which is in every log: set its text');
+  }
+  if (output.exitCode !== 0) throw dockerError("docker logs", output);
+  const finished = [output.stdout, output.stderr].some((text) => text.slice(-MARKER_WINDOW).includes(marker));
+  // docker may stop in the middle and exit with 0: what follows has not been seen
+  if (!finished && /(?:^|\n)[^\n]{0,64}error grabbing logs:/i.test(output.stderr.slice(-4096))) {
+    throw new ParseError(`docker logs could not read on: ${JSON.stringify(output.stderr.slice(-200))}`);
+  }
+  return { value: { finished }, rejected: 0 };
+};
+
+/** The metric of logs: one value a container whose log was read. */
+export const dockerLogsMetrics = (
+  logs: readonly { readonly container: ContainerNames; readonly logs: DockerLogs }[],
+): Metric[] =>
+  nodeMetrics(
+    logs.map(({ container, logs }) => ({
+      metric: "gridmeter_container_finished_marker",
+      labels: containerLabels(container),
+      value: logs.finished,
+    })),
+  );

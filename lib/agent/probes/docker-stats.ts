@@ -1,0 +1,363 @@
+import * as z from "zod";
+import type { Metric } from "../../shared/exposition.ts";
+import type { Command, Output, Parsed } from "../command/types.ts";
+import {
+  type ContainerNames,
+  containerKey,
+  containerLabels,
+  isContainerId,
+  kubernetesNames,
+} from "./common/container.ts";
+import { dockerError, hasNoValue, parsePercent, parseSize } from "./common/docker.ts";
+import { type NodeMetricName, nodeMetrics } from "./common/metric-families.ts";
+import { ParseError, type ProbeKind, limitsOf, parseJson, singleProbe } from "./common/probe.ts";
+import { type ProbeDefaults, USUAL_INTERVAL, commandDefaults, missingTool } from "./common/settings.ts";
+
+export type StatsReadings = { readonly stats: readonly DockerStatsRow[] };
+
+/** JSON, as names and labels may hold anything. It took more than 10 s for 1 % of the predecessor's runs. */
+const DOCKER_STATS_COMMAND: Command = {
+  argv: ["docker", "stats", "--no-stream", "--format", "{{json .}}"],
+  timeout: 20,
+  maxBytes: 8 * 1024 * 1024,
+};
+
+export const DOCKER_STATS_DEFAULTS = {
+  description: "CPU, memory, network and disk use of each container",
+  interval: USUAL_INTERVAL,
+  timeout: DOCKER_STATS_COMMAND.timeout,
+  ...commandDefaults(DOCKER_STATS_COMMAND),
+  options: {},
+} as const satisfies ProbeDefaults;
+
+export const dockerStats: ProbeKind<StatsReadings> = {
+  create: (settings) => {
+    const { command = DOCKER_STATS_DEFAULTS.command } = settings;
+    return singleProbe({
+      name: "docker-stats",
+      limits: limitsOf("docker-stats", settings, DOCKER_STATS_DEFAULTS),
+      label: "docker stats",
+      argv: () => Promise.resolve(command),
+      parse: parseDockerStats,
+      metrics: dockerStatsMetrics,
+      readings: (stats) => Promise.resolve({ stats }),
+      unavailable: () => missingTool([command[0]]),
+    });
+  },
+  parseSaved: (output) => {
+    const { value, rejected } = parseDockerStats(output);
+    return { metrics: dockerStatsMetrics(value), parsed: value, rejected };
+  },
+};
+
+/** docker clears the terminal before each table, also where there is none. */
+const ESCAPES = new RegExp(`${String.fromCodePoint(27)}\\[[0-9;]{0,16}[A-Za-z]`, "g");
+
+/**
+ * Reads docker stats and podman stats: JSON, a table in columns, or a table with commas. Containers in the order in which
+ * they were printed. A value of `--` is undefined; a broken value, a row that cannot be read or does not say which container
+ * it is about, and the second row of a container are left out and counted.
+ *
+ * @throws {ParseError} when docker failed, or no row can be read at all
+ */
+export const parseDockerStats = (output: Output): Parsed<readonly DockerStatsRow[]> => {
+  if (output.exitCode !== 0) throw dockerError("docker stats", output);
+  const text = output.stdout.replaceAll(ESCAPES, "");
+  const lines = text.split("\n").map((line) => line.trim());
+  // without containers, docker prints nothing as JSON, and only the heading of a table
+  if (lines.every((line) => line === "")) return { value: [], rejected: 0 };
+  // a warning may come before the first row
+  const json = lines.some((line) => line.startsWith("{") || line.startsWith("["));
+  const rows = json ? readStatsJson(text) : readStatsTable(text);
+  if (rows.length > 0 && rows.every((row) => row === undefined)) {
+    throw new ParseError(`no row of docker stats can be read: ${JSON.stringify(text.trim().slice(0, 200))}`);
+  }
+  const tally = { rejected: 0 };
+  const seen = new Map<string, DockerStatsRow>();
+  for (const cells of rows) {
+    const row = cells === undefined ? undefined : readRow(cells, tally);
+    const key = row === undefined ? undefined : containerKey(row);
+    if (cells === undefined || (key !== undefined && seen.has(key))) tally.rejected += 1;
+    else if (row !== undefined && key !== undefined) seen.set(key, row);
+  }
+  return { value: [...seen.values()], rejected: tally.rejected };
+};
+
+/** The metrics of the containers that were measured. */
+export const dockerStatsMetrics = (rows: readonly DockerStatsRow[]): Metric[] =>
+  nodeMetrics(
+    rows
+      .filter(({ measured }) => measured)
+      .flatMap((row) => {
+        const labels = containerLabels(row);
+        const sample = (metric: NodeMetricName, value: number | undefined) => ({ metric, labels, value });
+        return [
+          sample("gridmeter_container_cpu_usage_ratio", row.cpu),
+          sample("gridmeter_container_memory_used_bytes", row.memoryUsedBytes),
+          sample("gridmeter_container_memory_limit_bytes", row.memoryLimitBytes),
+          sample("gridmeter_container_memory_usage_ratio", row.memoryUsage),
+          sample("gridmeter_container_network_receive_bytes_total", row.receivedBytes),
+          sample("gridmeter_container_network_transmit_bytes_total", row.sentBytes),
+          sample("gridmeter_container_block_read_bytes_total", row.readBytes),
+          sample("gridmeter_container_block_write_bytes_total", row.writtenBytes),
+          sample("gridmeter_container_processes", row.processes),
+        ];
+      }),
+  );
+
+const Item = z.record(z.string(), z.unknown());
+type Item = z.infer<typeof Item>;
+
+const Traffic = z.record(z.string(), z.object({ RxBytes: z.number(), TxBytes: z.number() }));
+
+const cellOf = (item: Item, ...keys: readonly string[]): Cell => {
+  const key = keys.find((name) => Object.hasOwn(item, name));
+  const value = key === undefined ? undefined : item[key];
+  if (typeof value === "string" || typeof value === "number") return value;
+  // another type is broken, and must be counted as such; null is podman's way of saying nothing
+  return value === undefined || value === null ? undefined : "broken";
+};
+
+const textOf = (item: Item, ...keys: readonly string[]): string | undefined => {
+  const value = cellOf(item, ...keys);
+  return typeof value === "number" ? String(value) : value;
+};
+
+/** podman has traffic by network interface, as one total, or as docker's pair. */
+const traffic = (item: Item): readonly [Cell, Cell] => {
+  if (item["Network"] === undefined || item["Network"] === null) {
+    const pair = splitPair(cellOf(item, "NetIO", "net_io"));
+    return [cellOf(item, "NetInput") ?? pair[0], cellOf(item, "NetOutput") ?? pair[1]];
+  }
+  const networks = Traffic.safeParse(item["Network"]);
+  if (!networks.success) return ["broken", "broken"];
+  const all = Object.values(networks.data);
+  return [all.reduce((sum, { RxBytes }) => sum + RxBytes, 0), all.reduce((sum, { TxBytes }) => sum + TxBytes, 0)];
+};
+
+const cells = (item: Item): Cells => {
+  const memory = cellOf(item, "MemUsage", "mem_usage");
+  const [used, limit] = typeof memory === "string" ? splitPair(memory) : [memory, cellOf(item, "MemLimit")];
+  const [received, sent] = traffic(item);
+  const [read, written] = splitPair(cellOf(item, "BlockIO", "block_io"));
+  return {
+    id: textOf(item, "ID", "ContainerID", "id", "Container"),
+    name: textOf(item, "Name", "name"),
+    // CPUPerc is docker's, the others are podman's; all are percent
+    cpuPercent: cellOf(item, "CPUPerc", "CPU", "cpu_percent"),
+    memoryUsed: used,
+    memoryLimit: limit,
+    memoryPercent: cellOf(item, "MemPerc", "mem_percent"),
+    received,
+    sent,
+    read: cellOf(item, "BlockInput") ?? read,
+    written: cellOf(item, "BlockOutput") ?? written,
+    processes: cellOf(item, "PIDs", "pids"),
+  };
+};
+
+/**
+ * The rows of docker's or podman's JSON: an object a line (`--format '{{json .}}'`), or one array (`podman stats --format
+ * json`). Undefined stands for a row that is no JSON object.
+ */
+const readStatsJson = (text: string): readonly (Cells | undefined)[] => {
+  const array = text.trimStart().startsWith("[") ? parseJson(text) : undefined;
+  const items = Array.isArray(array)
+    ? array
+    : text
+        .split("\n")
+        .filter((line) => line.trim() !== "")
+        .map(parseJson);
+  return items.map((item: unknown) => {
+    const found = Item.safeParse(item);
+    return found.success ? cells(found.data) : undefined;
+  });
+};
+
+/** One container in docker stats. What is not known is undefined. */
+export type DockerStatsRow = ContainerNames & {
+  /** 1 is one core */
+  readonly cpu: number | undefined;
+  readonly memoryUsedBytes: number | undefined;
+  readonly memoryLimitBytes: number | undefined;
+  /** 0 to 1 */
+  readonly memoryUsage: number | undefined;
+  readonly receivedBytes: number | undefined;
+  readonly sentBytes: number | undefined;
+  readonly readBytes: number | undefined;
+  readonly writtenBytes: number | undefined;
+  readonly processes: number | undefined;
+  /** false for a container that is starting, restarting or gone: what the row says is no measurement, and is not published */
+  readonly measured: boolean;
+};
+
+/** A cell as the tool printed it: docker prints texts, podman also numbers. */
+type Cell = string | number | undefined;
+
+/** A row before it is read. `id` is undefined where the tool prints none, and empty where it printed an empty one. */
+type Cells = {
+  readonly id: string | undefined;
+  readonly name: string | undefined;
+  readonly cpuPercent: Cell;
+  readonly memoryUsed: Cell;
+  readonly memoryLimit: Cell;
+  readonly memoryPercent: Cell;
+  readonly received: Cell;
+  readonly sent: Cell;
+  readonly read: Cell;
+  readonly written: Cell;
+  readonly processes: Cell;
+};
+
+type Tally = { rejected: number };
+
+/** Splits `58.4MB / 1.1GB`; a lone `--` stands for both. */
+const splitPair = (cell: Cell): readonly [Cell, Cell] => {
+  if (typeof cell !== "string" || hasNoValue(cell)) return [undefined, undefined];
+  const [first, second, ...rest] = cell.split("/");
+  // a cell that is no pair is broken twice, rather than half right
+  return second === undefined || rest.length > 0 ? [cell, cell] : [first, second];
+};
+
+const reader =
+  (tally: Tally) =>
+  (cell: Cell, parse: (text: string) => number | undefined, divisor: number): number | undefined => {
+    if (cell === undefined || (typeof cell === "string" && hasNoValue(cell))) return undefined;
+    const value = typeof cell === "string" ? parse(cell) : cell / divisor;
+    if (value !== undefined && Number.isFinite(value) && value >= 0) return value;
+    tally.rejected += 1;
+    return undefined;
+  };
+
+const parseCount = (text: string): number | undefined => {
+  const count = /^\d{1,15}$/.test(text.trim()) ? Number(text) : undefined;
+  return count !== undefined && Number.isSafeInteger(count) ? count : undefined;
+};
+
+/** A name that says which container it is: docker prints `--` for one that went away meanwhile. */
+const nameOf = (name: string | undefined): string | undefined =>
+  name === undefined || hasNoValue(name) ? undefined : name.trim();
+
+/**
+ * Reads a row; undefined, and counted, if it does not say which container it is about (linuxfabrik#776: an ephemeral one). A
+ * broken value is undefined and counted. All zeros with a limit of 0 are what the daemon sends for a container that is
+ * starting or restarting (moby#28026): no measurement. A limit of 0 alone means that memory is not accounted on this node.
+ */
+const readRow = (cells: Cells, tally: Tally): DockerStatsRow | undefined => {
+  const name = nameOf(cells.name);
+  const id = cells.id?.trim();
+  if (id === undefined ? name === undefined : !isContainerId(id)) {
+    tally.rejected += 1;
+    return undefined;
+  }
+  const read = reader(tally);
+  const limit = read(cells.memoryLimit, parseSize, 1);
+  const values = {
+    cpu: read(cells.cpuPercent, parsePercent, 100),
+    memoryUsedBytes: read(cells.memoryUsed, parseSize, 1),
+    memoryLimitBytes: limit,
+    memoryUsage: read(cells.memoryPercent, parsePercent, 100),
+    receivedBytes: read(cells.received, parseSize, 1),
+    sentBytes: read(cells.sent, parseSize, 1),
+    readBytes: read(cells.read, parseSize, 1),
+    writtenBytes: read(cells.written, parseSize, 1),
+    processes: read(cells.processes, parseCount, 1),
+  };
+  const known = Object.values(values).filter((value) => value !== undefined);
+  const allZero = known.every((value) => value === 0);
+  const measured = known.length > 0 && !(allZero && limit === 0);
+  const names = { id, name: name ?? id, ...kubernetesNames(name ?? "") };
+  if (measured && limit === 0) {
+    return {
+      ...names,
+      ...values,
+      memoryUsedBytes: undefined,
+      memoryLimitBytes: undefined,
+      memoryUsage: undefined,
+      measured,
+    };
+  }
+  return { ...names, ...values, measured };
+};
+
+type Column = "id" | "name" | "cpu" | "memory" | "memoryPercent" | "net" | "block" | "pids";
+
+/** The headings of docker 1.x to 28 and of podman. */
+const COLUMNS: Readonly<Record<string, Column>> = {
+  CONTAINER: "id",
+  "CONTAINER ID": "id",
+  ID: "id",
+  NAME: "name",
+  NAMES: "name",
+  "CPU %": "cpu",
+  "MEM USAGE / LIMIT": "memory",
+  "MEM %": "memoryPercent",
+  "NET I/O": "net",
+  "NET IO": "net",
+  "BLOCK I/O": "block",
+  "BLOCK IO": "block",
+  PIDS: "pids",
+};
+
+const columnOf = (heading: string): Column | undefined => {
+  const known = heading.trim().toUpperCase();
+  return Object.hasOwn(COLUMNS, known) ? COLUMNS[known] : undefined;
+};
+
+/** A longer line is no row: a dozen cells, and the longest of them a container's name. */
+const LONGEST_LINE = 4096;
+
+const splitLine = (line: string, commas: boolean): string[] =>
+  commas ? line.split(",").map((cell) => cell.trim()) : line.trim().split(/ {2,}/);
+
+/** docker 17 leaves `{{.Name}}` out of the heading of a custom table, so that a row has one cell more. */
+const withName = (columns: readonly (Column | undefined)[], cells: number): readonly (Column | undefined)[] =>
+  cells === columns.length + 1 && columns[0] === "id" && !columns.includes("name")
+    ? ["id", "name", ...columns.slice(1)]
+    : columns;
+
+const readLine = (columns: readonly (Column | undefined)[], line: string, commas: boolean): Cells | undefined => {
+  const cells = splitLine(line, commas);
+  const named = withName(columns, cells.length);
+  // a name cannot have a comma or two spaces: a row of another length is broken, and nobody knows where
+  if (cells.length !== named.length) return undefined;
+  const cell = (column: Column): string | undefined => {
+    const index = named.indexOf(column);
+    return index < 0 ? undefined : cells[index];
+  };
+  const [memoryUsed, memoryLimit] = splitPair(cell("memory"));
+  const [received, sent] = splitPair(cell("net"));
+  const [read, written] = splitPair(cell("block"));
+  return {
+    id: cell("id") ?? "",
+    name: cell("name"),
+    cpuPercent: cell("cpu"),
+    memoryUsed,
+    memoryLimit,
+    memoryPercent: cell("memoryPercent"),
+    received,
+    sent,
+    read,
+    written,
+    processes: cell("pids"),
+  };
+};
+
+/**
+ * The rows of docker's table, in columns or with commas (`--format "table {{.ID}},{{.Name}},..."`). Columns are found by their
+ * headings, whatever their order. Undefined stands for a row with too few or too many cells.
+ *
+ * @throws {ParseError} when there is no heading with a container and a value
+ */
+const readStatsTable = (text: string): readonly (Cells | undefined)[] => {
+  const [heading = "", ...lines] = text
+    .split("\n")
+    .map((line) => line.slice(0, LONGEST_LINE))
+    .filter((line) => line.trim() !== "");
+  const commas = heading.includes(",");
+  const columns = splitLine(heading, commas).map(columnOf);
+  if (!columns.includes("id") || columns.filter((column) => column !== undefined).length < 2) {
+    throw new ParseError(`docker stats printed neither JSON nor a table: ${JSON.stringify(heading.slice(0, 200))}`);
+  }
+  return lines.map((line) => readLine(columns, line, commas));
+};

@@ -1,0 +1,250 @@
+import type { Reader } from "./nvidia-smi-log.ts";
+
+export const RECOVERY_ACTIONS = ["none", "reset", "reboot", "drain_p2p", "drain_and_reset", "other"] as const;
+type RecoveryAction = (typeof RECOVERY_ACTIONS)[number];
+
+/** What the driver says is wrong with a GPU. */
+export type Health = {
+  readonly lost: boolean;
+  readonly resetRequired: boolean | undefined;
+  /** as printed: `None`, `Reset`, ..., `N/A` */
+  readonly recoveryAction: string | undefined;
+  readonly eccEnabled: boolean | undefined;
+  readonly sramThresholdExceeded: boolean | undefined;
+  readonly channelRepairPending: boolean | undefined;
+  readonly tpcRepairPending: boolean | undefined;
+  readonly retiredSingleBit: number | undefined;
+  readonly retiredDoubleBit: number | undefined;
+  readonly retirementPending: boolean | undefined;
+  readonly remappedCorrected: number | undefined;
+  readonly remappedUncorrected: number | undefined;
+  readonly remapPending: boolean | undefined;
+  readonly remapFailed: boolean | undefined;
+  readonly fabricHealthy: boolean | undefined;
+};
+
+/** One label for each action; undefined where the driver gives none. */
+export const recoveryActionLabel = (printed: string | undefined): RecoveryAction | undefined => {
+  switch (printed?.toLowerCase().replace(/^(?:gpu|node) /, "")) {
+    case undefined:
+    case "":
+    case "n/a":
+    case "gpu is lost":
+      return undefined;
+    case "none":
+      return "none";
+    case "reset":
+      return "reset";
+    case "reboot":
+      return "reboot";
+    case "drain p2p":
+      return "drain_p2p";
+    case "drain and reset":
+      return "drain_and_reset";
+    default:
+      return "other";
+  }
+};
+
+const readResetRequired = (gpu: Reader): boolean | undefined =>
+  gpu.says("GPU requires reset") ? true : gpu.flag("Yes", "No", "gpu_reset_status", "reset_required");
+
+/** Reads what is known about a GPU's health. Older drivers say `pending_blacklist` for `pending_retirement`. */
+export const readHealth = (gpu: Reader): Health => ({
+  lost: gpu.says("GPU is lost"),
+  resetRequired: readResetRequired(gpu),
+  recoveryAction: gpu.text("gpu_recovery_action"),
+  eccEnabled: gpu.flag("Enabled", "Disabled", "ecc_mode", "current_ecc"),
+  sramThresholdExceeded: gpu.flag("Yes", "No", "ecc_errors", "aggregate", "sram_threshold_exceeded"),
+  channelRepairPending: gpu.flag("Yes", "No", "ecc_errors", "channel_repair_pending"),
+  tpcRepairPending: gpu.flag("Yes", "No", "ecc_errors", "tpc_repair_pending"),
+  retiredSingleBit: gpu.integer("retired_pages", "multiple_single_bit_retirement", "retired_count"),
+  retiredDoubleBit: gpu.integer("retired_pages", "double_bit_retirement", "retired_count"),
+  retirementPending:
+    gpu.flag("Yes", "No", "retired_pages", "pending_retirement") ??
+    gpu.flag("Yes", "No", "retired_pages", "pending_blacklist"),
+  remappedCorrected: gpu.integer("remapped_rows", "remapped_row_corr"),
+  remappedUncorrected: gpu.integer("remapped_rows", "remapped_row_unc"),
+  remapPending: gpu.flag("Yes", "No", "remapped_rows", "remapped_row_pending"),
+  remapFailed: gpu.flag("Yes", "No", "remapped_rows", "remapped_row_failure"),
+  fabricHealthy: gpu.choice(
+    (summary) => (summary === "Healthy" ? true : /^(?:Unhealthy|Limited Capacity)$/.test(summary) ? false : undefined),
+    "fabric",
+    "health",
+    "summary",
+  ),
+});
+
+/**
+ * Where drivers print the power drawn, best first: up to 530 in `power_readings`; 535 renamed it (netdata#15755); 545 split it
+ * into average and instant, of which the average is N/A on cards that still give the instant one.
+ */
+const DRAW = [
+  ["gpu_power_readings", "average_power_draw"],
+  ["gpu_power_readings", "instant_power_draw"],
+  ["gpu_power_readings", "power_draw"],
+  ["power_readings", "power_draw"],
+] as const;
+
+const LIMIT = [
+  ["gpu_power_readings", "current_power_limit"],
+  ["gpu_power_readings", "power_limit"],
+  ["power_readings", "power_limit"],
+  ["power_readings", "enforced_power_limit"],
+] as const;
+
+/** The fifth path: a superchip's module, CPU included. It is never taken for the GPU's own. */
+const MODULE = [
+  ["module_power_readings", "average_power_draw"],
+  ["module_power_readings", "instant_power_draw"],
+  ["module_power_readings", "power_draw"],
+] as const;
+
+export type Power = {
+  readonly draw: number | undefined;
+  /** which path the value came from, for people */
+  readonly source: string | undefined;
+  readonly limit: number | undefined;
+  readonly module: number | undefined;
+};
+
+const first = (gpu: Reader, paths: readonly (readonly [string, string])[]) => {
+  for (const path of paths) {
+    const value = gpu.number("watts", ...path);
+    if (value !== undefined) return { value, source: path.join("/") };
+  }
+  return undefined;
+};
+
+/** Power in watts. */
+export const readPower = (gpu: Reader): Power => {
+  const draw = first(gpu, DRAW);
+  return {
+    draw: draw?.value,
+    source: draw?.source,
+    limit: first(gpu, LIMIT)?.value,
+    module: first(gpu, MODULE)?.value,
+  };
+};
+
+/** Why clocks are lower than they could be: NVML's closed set, and `other` for what later drivers add. */
+const REASONS = [
+  "gpu_idle",
+  "applications_clocks_setting",
+  "sw_power_cap",
+  "hw_slowdown",
+  "hw_thermal_slowdown",
+  "hw_power_brake_slowdown",
+  "sync_boost",
+  "sw_thermal_slowdown",
+  "display_clocks_setting",
+  "unknown",
+  "other",
+] as const;
+type Reason = (typeof REASONS)[number];
+
+/** The counters have shorter names for the same reasons. */
+const COUNTERS: readonly (readonly [name: string, reason: Reason])[] = [
+  ["sw_power_cap", "sw_power_cap"],
+  ["sync_boost", "sync_boost"],
+  ["sw_therm_slowdown", "sw_thermal_slowdown"],
+  ["hw_therm_slowdown", "hw_thermal_slowdown"],
+  ["hw_power_brake", "hw_power_brake_slowdown"],
+];
+
+export type Reasons = {
+  /** driver 535 renamed throttle to event: the label set stays the same (nvidia_gpu_exporter#123) */
+  readonly tag: "clocks_event_reasons" | "clocks_throttle_reasons";
+  /** each reason once; one that the device does not know is absent */
+  readonly states: readonly { readonly reason: Reason; readonly active: boolean }[];
+};
+
+const reasonOf = (tag: string): Reason => {
+  const name = tag.replace(/^clocks_(?:event|throttle)_reason_/, "");
+  return REASONS.find((reason) => reason === name) ?? "other";
+};
+
+/** The reasons that the driver knows, active or not; undefined where it prints none. */
+export const readReasons = (gpu: Reader): Reasons | undefined => {
+  for (const tag of ["clocks_event_reasons", "clocks_throttle_reasons"] as const) {
+    const reasons = gpu.at(tag);
+    if (reasons === undefined) continue;
+    const states = new Map<Reason, boolean>();
+    for (const name of reasons.names()) {
+      const active = reasons.flag("Active", "Not Active", name);
+      const reason = reasonOf(name);
+      if (active !== undefined) states.set(reason, active || states.get(reason) === true);
+    }
+    return { tag, states: [...states].map(([reason, active]) => ({ reason, active })) };
+  }
+  return undefined;
+};
+
+export type ReasonSeconds = { readonly reason: Reason; readonly seconds: number };
+
+/** How long each reason held, in seconds (driver 570 and later). */
+export const readReasonSeconds = (gpu: Reader): readonly ReasonSeconds[] =>
+  COUNTERS.flatMap(([name, reason]) => {
+    const seconds = gpu.number("seconds", "clocks_event_reasons_counters", `clocks_event_reasons_counters_${name}`);
+    return seconds === undefined ? [] : [{ reason, seconds }];
+  });
+
+/**
+ * The three ways in which drivers print memory errors: by bits until Volta; by memory since Turing; since driver 550 with the
+ * uncorrected SRAM errors split by how they were found.
+ */
+type EccStyle = "single_double" | "sram_dram" | "sram_split";
+
+export type EccErrors = {
+  readonly style: EccStyle;
+  readonly corrected: number | undefined;
+  readonly uncorrected: number | undefined;
+};
+
+type Path = readonly [string, ...string[]];
+
+const PARTS: Readonly<
+  Record<EccStyle, { readonly corrected: readonly Path[]; readonly uncorrected: readonly Path[] }>
+> = {
+  single_double: { corrected: [["single_bit", "total"]], uncorrected: [["double_bit", "total"]] },
+  sram_dram: {
+    corrected: [["sram_correctable"], ["dram_correctable"]],
+    uncorrected: [["sram_uncorrectable"], ["dram_uncorrectable"]],
+  },
+  sram_split: {
+    corrected: [["sram_correctable"], ["dram_correctable"]],
+    uncorrected: [["sram_uncorrectable_parity"], ["sram_uncorrectable_secded"], ["dram_uncorrectable"]],
+  },
+};
+
+const styleOf = (errors: Reader): EccStyle | undefined => {
+  const names = new Set(errors.names());
+  if (names.has("sram_uncorrectable_parity") || names.has("sram_uncorrectable_secded")) return "sram_split";
+  if (
+    ["sram_correctable", "sram_uncorrectable", "dram_correctable", "dram_uncorrectable"].some((name) => names.has(name))
+  )
+    return "sram_dram";
+  return names.has("single_bit") || names.has("double_bit") ? "single_double" : undefined;
+};
+
+/** A part that the device does not have (`N/A`) adds nothing; one that is there but could not be read spoils the sum. */
+const sum = (errors: Reader, paths: readonly Path[]): number | undefined => {
+  let total: number | undefined;
+  for (const path of paths) {
+    const text = errors.text(...path);
+    if (text === undefined || text === "N/A") continue;
+    const part = errors.integer(...path);
+    if (part === undefined) return undefined;
+    total = (total ?? 0) + part;
+  }
+  return total;
+};
+
+/** Memory errors of one scope; undefined where the output has none of the known layouts. */
+export const readEcc = (gpu: Reader, scope: "volatile" | "aggregate"): EccErrors | undefined => {
+  const errors = gpu.at("ecc_errors", scope);
+  const style = errors === undefined ? undefined : styleOf(errors);
+  if (errors === undefined || style === undefined) return undefined;
+  const parts = PARTS[style];
+  return { style, corrected: sum(errors, parts.corrected), uncorrected: sum(errors, parts.uncorrected) };
+};

@@ -1,0 +1,262 @@
+import type { Labels, Metric } from "../../shared/exposition.ts";
+import type { Command, Output, Parsed } from "../command/types.ts";
+import { type CgroupOwner, OwnerReader } from "./common/cgroup.ts";
+import { GPU_DEFAULTS, expectedMetrics, gpuLabels, gpusUnavailable, labelText } from "./common/gpu.ts";
+import { type GpuMetricName, type GpuSample, gpuMetrics } from "./common/metric-families.ts";
+import { ParseError, type ProbeKind, limitsOf, singleProbe } from "./common/probe.ts";
+import { type ProbeDefaults, USUAL_INTERVAL, commandDefaults } from "./common/settings.ts";
+import {
+  CLOCK_DOMAINS,
+  ENGINES,
+  type Mig,
+  type MigDevice,
+  type NvidiaGpu,
+  type NvidiaSmi,
+  readGpu,
+} from "./nvidia-smi-gpu.ts";
+import { RECOVERY_ACTIONS, recoveryActionLabel } from "./nvidia-smi-health.ts";
+import { Reader, type Tally, plainText, readDocument } from "./nvidia-smi-log.ts";
+
+export type NvidiaReadings = {
+  /** `owners`: the control groups of the processes that hold GPUs */
+  readonly nvidia: { readonly log: NvidiaSmi; readonly owners: ReadonlyMap<number, CgroupOwner> };
+};
+
+/**
+ * One GPU is 27 KB of XML on an H100 and 45 KB on a B200; 10 s are normal for eight of them (netdata#14522, #18690). 2 MiB is
+ * room for 40 of the largest, and keeps the parser from holding up the agent for long.
+ */
+const NVIDIA_SMI_COMMAND: Command = { argv: ["nvidia-smi", "-q", "-x"], timeout: 20, maxBytes: 2 * 1024 * 1024 };
+
+export const NVIDIA_SMI_DEFAULTS = {
+  description: "use, memory, temperature, power, errors and processes of NVIDIA's GPUs",
+  interval: USUAL_INTERVAL,
+  timeout: NVIDIA_SMI_COMMAND.timeout,
+  ...commandDefaults(NVIDIA_SMI_COMMAND),
+  options: GPU_DEFAULTS,
+} as const satisfies ProbeDefaults;
+
+export const nvidiaSmi: ProbeKind<NvidiaReadings> = {
+  create: (settings) => {
+    const { command = NVIDIA_SMI_DEFAULTS.command, proc = NVIDIA_SMI_DEFAULTS.options.proc } = settings;
+    const reader = new OwnerReader(proc);
+    return singleProbe({
+      name: "nvidia-smi",
+      limits: limitsOf("nvidia-smi", settings, NVIDIA_SMI_DEFAULTS),
+      label: "nvidia-smi",
+      argv: () => Promise.resolve(command),
+      parse: parseNvidiaSmi,
+      metrics: (log) => [...nvidiaSmiMetrics(log), ...expectedMetrics(settings)],
+      readings: async (log, secondsLeft): Promise<Partial<NvidiaReadings>> => {
+        const pids = log.gpus.flatMap(({ processes }) => (processes ?? []).map(({ pid }) => pid));
+        const owners = await reader.read(pids, secondsLeft).catch(() => undefined);
+        return owners === undefined ? {} : { nvidia: { log, owners } };
+      },
+      unavailable: () => gpusUnavailable(command[0], "NVIDIA driver", NVIDIA_SMI_DEVICES, settings),
+    });
+  },
+  parseSaved: (output, settings) => {
+    const { value, rejected } = parseNvidiaSmi(output);
+    return { metrics: [...nvidiaSmiMetrics(value), ...expectedMetrics(settings)], parsed: value, rejected };
+  },
+};
+
+/** The probe has something to do where one of these exists: the driver's control device, or WSL's. */
+const NVIDIA_SMI_DEVICES: readonly string[] = ["/dev/nvidiactl", "/dev/dxg"];
+
+const version = (text: string | undefined): string | undefined => (text === undefined ? undefined : plainText(text));
+
+/** A log that lists more GPUs than there are, or one twice, is not the driver's alone: nobody can tell which of them are its own. */
+const checkCount = (elements: readonly Reader[], attached: number | undefined): void => {
+  const ids = elements.flatMap((element) => element.name("@id") ?? []);
+  const isTwice = new Set(ids).size < ids.length;
+  if (!isTwice && (attached === undefined || elements.length <= attached)) return;
+  const wrong = isTwice ? "one of them twice" : "more than there are";
+  throw new ParseError(
+    `the log of nvidia-smi lists ${elements.length} GPUs, ${wrong} (attached_gpus ${attached ?? "is not there"}): a process may have ` +
+      `a name that looks like a GPU. No GPU was read. Look for it with nvidia-smi, and end it`,
+  );
+};
+
+/**
+ * Reads the output of `nvidia-smi -q -x`, of any driver from 352 to 595. A value that is `N/A`, lost, or not permitted is
+ * undefined; a broken one is undefined and counted in `rejected`; the other values and GPUs stay.
+ *
+ * @throws {ParseError} when it failed (see nvidiaSmiReadable), is no XML, broken XML, or XML about something else
+ */
+export const parseNvidiaSmi = (output: Output): Parsed<NvidiaSmi> => {
+  if (!nvidiaSmiReadable(output.exitCode)) throw new ParseError(nvidiaSmiFailure(output));
+  const document = readDocument(output.stdout);
+  const tally: Tally = { rejected: document.lostLists };
+  const log = new Reader(document.root, tally);
+  const elements = log.all("gpu");
+  const attachedGpus = log.integer("attached_gpus");
+  if (elements.length === 0 && attachedGpus === undefined) {
+    const text = JSON.stringify(log.text("error_string") ?? log.ownText().slice(0, 200));
+    throw new ParseError(`the log of nvidia-smi has neither <gpu> nor <attached_gpus>: ${text}`);
+  }
+  checkCount(elements, attachedGpus);
+  const gpus = elements.flatMap((element, index) => {
+    if (element.isNested()) return [readGpu(element, index)];
+    element.reject();
+    return [];
+  });
+  const value = {
+    dtd: document.dtd,
+    driverVersion: version(log.text("driver_version")),
+    cudaVersion: version(log.text("cuda_version")),
+    attachedGpus,
+    gpuElements: elements.length,
+    gpus,
+  };
+  return { value, rejected: tally.rejected };
+};
+
+/** Exit codes as `man nvidia-smi` gives them, and 18, which is NVML's number for a library of another version. */
+const EXIT_CODES: Readonly<Record<number, string>> = {
+  2: "an argument is invalid",
+  3: "the device does not support the operation",
+  4: "the user has no permission",
+  6: "no GPU was found",
+  8: "a GPU's external power cables are not attached",
+  9: "the NVIDIA driver is not loaded",
+  10: "the kernel detected an interrupt problem with a GPU",
+  12: "the NVML library was not found",
+  13: "the NVML library is too old for this function",
+  14: "a GPU's infoROM is corrupted",
+  15: "a GPU has fallen off the bus or is otherwise inaccessible",
+  18: "the NVML library and the driver are of different versions",
+  255: "an internal driver error occurred",
+};
+
+/**
+ * Whether an output of this exit code may be read. 14 is a warning about the infoROM: the log is complete and right. With
+ * every other code but 0 some GPU or all of them are missing, and the probe publishes nothing.
+ */
+export const nvidiaSmiReadable = (exitCode: number): boolean => exitCode === 0 || exitCode === 14;
+
+/** Says in one line why nvidia-smi gave no data: the meaning of its exit code, and what it printed. */
+const nvidiaSmiFailure = (output: Output): string => {
+  const printed = output.stdout.trim() || output.stderr.trim();
+  const meaning = EXIT_CODES[output.exitCode] ?? "the exit code is not documented";
+  const line = JSON.stringify(printed.slice(0, 200).split("\n")[0] ?? "");
+  return `nvidia-smi exited with ${output.exitCode} (${meaning}) and printed ${line}`;
+};
+
+type Sampler = (metric: GpuMetricName, value: number | boolean | undefined, labels?: Labels) => GpuSample;
+
+const useSamples = (gpu: NvidiaGpu, sample: Sampler): GpuSample[] => [
+  sample("gridmeter_gpu_utilization_ratio", gpu.utilization),
+  sample("gridmeter_gpu_memory_controller_utilization_ratio", gpu.memoryUtilization),
+  ...ENGINES.map((engine) => sample("gridmeter_gpu_engine_utilization_ratio", gpu.engines[engine], { engine })),
+  sample("gridmeter_gpu_memory_used_bytes", gpu.memoryUsedBytes),
+  sample("gridmeter_gpu_memory_total_bytes", gpu.memoryTotalBytes),
+  sample("gridmeter_gpu_memory_reserved_bytes", gpu.memoryReservedBytes),
+  sample("gridmeter_gpu_processes", gpu.processes?.length),
+];
+
+const hardwareSamples = (gpu: NvidiaGpu, sample: Sampler): GpuSample[] => [
+  sample("gridmeter_gpu_temperature_celsius", gpu.temperature, { sensor: "gpu" }),
+  sample("gridmeter_gpu_temperature_celsius", gpu.memoryTemperature, { sensor: "memory" }),
+  sample("gridmeter_gpu_power_watts", gpu.power.draw),
+  sample("gridmeter_gpu_power_limit_watts", gpu.power.limit),
+  sample("gridmeter_gpu_module_power_watts", gpu.power.module),
+  sample("gridmeter_gpu_fan_speed_ratio", gpu.fanSpeed),
+  sample("gridmeter_gpu_performance_state", gpu.performanceState),
+  ...(gpu.reasons?.states ?? []).map(({ reason, active }) =>
+    sample("gridmeter_gpu_clocks_event_reason", active, { reason }),
+  ),
+  ...gpu.reasonSeconds.map(({ reason, seconds }) =>
+    sample("gridmeter_gpu_clocks_event_seconds_total", seconds, { reason }),
+  ),
+  ...CLOCK_DOMAINS.map((domain) => sample("gridmeter_gpu_clock_hertz", gpu.clocks[domain], { domain })),
+  ...CLOCK_DOMAINS.map((domain) => sample("gridmeter_gpu_clock_max_hertz", gpu.maxClocks[domain], { domain })),
+  sample("gridmeter_gpu_pcie_link_generation", gpu.pcie.generation),
+  sample("gridmeter_gpu_pcie_link_generation_max", gpu.pcie.maxGeneration),
+  sample("gridmeter_gpu_pcie_link_width", gpu.pcie.width),
+  sample("gridmeter_gpu_pcie_link_width_max", gpu.pcie.maxWidth),
+  sample("gridmeter_gpu_pcie_throughput_bytes_per_second", gpu.pcie.transmit, { direction: "transmit" }),
+  sample("gridmeter_gpu_pcie_throughput_bytes_per_second", gpu.pcie.receive, { direction: "receive" }),
+  sample("gridmeter_gpu_pcie_replays_total", gpu.pcie.replays),
+];
+
+const eccSamples = (gpu: NvidiaGpu, sample: Sampler): GpuSample[] =>
+  [["volatile", gpu.eccVolatile] as const, ["aggregate", gpu.eccAggregate] as const].flatMap(([scope, errors]) => [
+    sample("gridmeter_gpu_ecc_errors_total", errors?.corrected, { kind: "corrected", scope }),
+    sample("gridmeter_gpu_ecc_errors_total", errors?.uncorrected, { kind: "uncorrected", scope }),
+  ]);
+
+const recoverySamples = (gpu: NvidiaGpu, sample: Sampler): GpuSample[] => {
+  const advised = recoveryActionLabel(gpu.health.recoveryAction);
+  if (advised === undefined) return [];
+  return RECOVERY_ACTIONS.map((action) => sample("gridmeter_gpu_recovery_action", action === advised, { action }));
+};
+
+const healthSamples = (gpu: NvidiaGpu, sample: Sampler): GpuSample[] => [
+  sample("gridmeter_gpu_lost", gpu.health.lost),
+  sample("gridmeter_gpu_ecc_enabled", gpu.health.eccEnabled),
+  ...eccSamples(gpu, sample),
+  sample("gridmeter_gpu_ecc_sram_threshold_exceeded", gpu.health.sramThresholdExceeded),
+  sample("gridmeter_gpu_repair_pending", gpu.health.channelRepairPending, { part: "channel" }),
+  sample("gridmeter_gpu_repair_pending", gpu.health.tpcRepairPending, { part: "tpc" }),
+  sample("gridmeter_gpu_retired_pages", gpu.health.retiredSingleBit, { cause: "multiple_single_bit" }),
+  sample("gridmeter_gpu_retired_pages", gpu.health.retiredDoubleBit, { cause: "double_bit" }),
+  sample("gridmeter_gpu_retired_pages_pending", gpu.health.retirementPending),
+  sample("gridmeter_gpu_remapped_rows", gpu.health.remappedCorrected, { kind: "corrected" }),
+  sample("gridmeter_gpu_remapped_rows", gpu.health.remappedUncorrected, { kind: "uncorrected" }),
+  sample("gridmeter_gpu_remapped_rows_pending", gpu.health.remapPending),
+  sample("gridmeter_gpu_remapped_rows_failed", gpu.health.remapFailed),
+  ...recoverySamples(gpu, sample),
+  sample("gridmeter_gpu_reset_required", gpu.health.resetRequired),
+  sample("gridmeter_gpu_fabric_healthy", gpu.health.fabricHealthy),
+];
+
+/** The metrics of one nvidia-smi log. A value that was not read has no sample. */
+export const nvidiaSmiMetrics = (log: NvidiaSmi): Metric[] =>
+  gpuMetrics([
+    { metric: "gridmeter_gpu_attached", labels: {}, value: log.attachedGpus },
+    { metric: "gridmeter_gpu_seen", labels: {}, value: log.gpuElements },
+    ...log.gpus.flatMap((gpu) => {
+      const own = gpuLabels(gpu);
+      const sample: Sampler = (metric, value, labels = {}) => ({ metric, value, labels: { ...own, ...labels } });
+      return [
+        sample("gridmeter_gpu_info", 1, {
+          name: labelText(gpu.name),
+          pci_bus_id: labelText(gpu.pciBusId),
+          driver_version: labelText(log.driverVersion),
+          cuda_version: labelText(log.cudaVersion),
+        }),
+        ...useSamples(gpu, sample),
+        ...hardwareSamples(gpu, sample),
+        ...healthSamples(gpu, sample),
+        ...migSamples(gpu.mig, own),
+      ];
+    }),
+  ]);
+
+const number = (value: number | undefined): string => (value === undefined ? "" : String(value));
+
+const deviceSamples = (device: MigDevice, gpu: Labels): GpuSample[] => {
+  const labels = {
+    ...gpu,
+    mig_index: number(device.index),
+    gpu_instance: number(device.gpuInstance),
+    compute_instance: number(device.computeInstance),
+  };
+  return [
+    { metric: "gridmeter_gpu_mig_memory_used_bytes", labels, value: device.memoryUsedBytes },
+    { metric: "gridmeter_gpu_mig_memory_total_bytes", labels, value: device.memoryTotalBytes },
+    { metric: "gridmeter_gpu_mig_multiprocessors", labels, value: device.multiprocessors },
+    { metric: "gridmeter_gpu_mig_ecc_errors_total", labels, value: device.eccUncorrected },
+  ];
+};
+
+/** MIG's metrics of one GPU: none where the GPU cannot be split (`N/A`). */
+const migSamples = (mig: Mig | undefined, gpu: Labels): GpuSample[] => {
+  if (mig === undefined || (mig.mode !== "Enabled" && mig.mode !== "Disabled")) return [];
+  return [
+    { metric: "gridmeter_gpu_mig_enabled", labels: gpu, value: mig.mode === "Enabled" },
+    { metric: "gridmeter_gpu_mig_devices", labels: gpu, value: mig.devices.length },
+    ...mig.devices.flatMap((device) => deviceSamples(device, gpu)),
+  ];
+};

@@ -1,0 +1,131 @@
+import type { Labels, Metric } from "../../shared/exposition.ts";
+import type { Command, Output, Parsed } from "../command/types.ts";
+import { type CgroupOwner, OwnerReader } from "./common/cgroup.ts";
+import { GPU_DEFAULTS, expectedMetrics, gpuLabels, gpusUnavailable, labelText } from "./common/gpu.ts";
+import { type GpuMetricName, type GpuSample, gpuMetrics } from "./common/metric-families.ts";
+import { ParseError, type ProbeKind, limitsOf, singleProbe } from "./common/probe.ts";
+import { type ProbeDefaults, USUAL_INTERVAL, commandDefaults } from "./common/settings.ts";
+import {
+  CardReader,
+  ROCM_CLOCK_DOMAINS,
+  type RocmCard,
+  type RocmSmi,
+  readCard,
+  readRocmDocument,
+  readRocmProcesses,
+} from "./rocm-smi-json.ts";
+
+export type AmdReadings = {
+  /** `owners`: the control groups of the processes that hold GPUs */
+  readonly amd: { readonly report: RocmSmi; readonly owners: ReadonlyMap<number, CgroupOwner> };
+};
+
+/** `-a` prints the whole card, without memory in bytes; `--showmeminfo all` adds it. */
+const ROCM_SMI_COMMAND: Command = {
+  argv: ["rocm-smi", "--showmeminfo", "all", "-a", "--json"],
+  timeout: 20,
+  maxBytes: 2 * 1024 * 1024,
+};
+
+export const ROCM_SMI_DEFAULTS = {
+  description: "use, memory, temperature, power and processes of AMD's GPUs",
+  interval: USUAL_INTERVAL,
+  timeout: ROCM_SMI_COMMAND.timeout,
+  ...commandDefaults(ROCM_SMI_COMMAND),
+  options: GPU_DEFAULTS,
+} as const satisfies ProbeDefaults;
+
+export const rocmSmi: ProbeKind<AmdReadings> = {
+  create: (settings) => {
+    const { command = ROCM_SMI_DEFAULTS.command, proc = ROCM_SMI_DEFAULTS.options.proc } = settings;
+    const reader = new OwnerReader(proc);
+    return singleProbe({
+      name: "rocm-smi",
+      limits: limitsOf("rocm-smi", settings, ROCM_SMI_DEFAULTS),
+      label: "rocm-smi",
+      argv: () => Promise.resolve(command),
+      parse: parseRocmSmi,
+      metrics: (report) => [...rocmSmiMetrics(report), ...expectedMetrics(settings)],
+      readings: async (report, secondsLeft): Promise<Partial<AmdReadings>> => {
+        const pids = (report.processes ?? []).map(({ pid }) => pid);
+        const owners = await reader.read(pids, secondsLeft).catch(() => undefined);
+        return owners === undefined ? {} : { amd: { report, owners } };
+      },
+      unavailable: () => gpusUnavailable(command[0], "AMD compute driver", ROCM_SMI_DEVICES, settings),
+    });
+  },
+  parseSaved: (output, settings) => {
+    const { value, rejected } = parseRocmSmi(output);
+    return { metrics: [...rocmSmiMetrics(value), ...expectedMetrics(settings)], parsed: value, rejected };
+  },
+};
+
+/** The probe has something to do where AMD's compute driver is. */
+const ROCM_SMI_DEVICES: readonly string[] = ["/dev/kfd"];
+
+/**
+ * Reads the JSON of rocm-smi, of ROCm 3 to 6. `N/A` (also `N/A (Secondary die)`) is undefined; a broken value is undefined and
+ * counted in `rejected`, as is a card that is no object.
+ *
+ * @throws {ParseError} when it failed, printed no JSON or no cards, or no card has a key that is known: output of a version
+ * that nobody has seen must be noticed (telegraf#9851)
+ */
+export const parseRocmSmi = (output: Output): Parsed<RocmSmi> => {
+  const document = readRocmDocument(output);
+  const readers = document.cards.map(({ section }) => (section === undefined ? undefined : new CardReader(section)));
+  const gpus = document.cards.flatMap(({ number }, index) => {
+    const reader = readers[index];
+    return reader === undefined ? [] : [readCard(reader, index, number)];
+  });
+  if (readers.every((reader) => reader === undefined || reader.known === 0)) {
+    const keys = readers.flatMap((reader) => reader?.keys() ?? []);
+    throw new ParseError(`no card of rocm-smi has a known key: ${JSON.stringify(keys.slice(0, 10)).slice(0, 300)}`);
+  }
+  const rejected = readers.reduce((sum, reader) => sum + (reader?.rejected ?? 1), 0);
+  const { system } = document;
+  const value = {
+    gpus,
+    cardCount: document.cards.length,
+    driverVersion: system?.get("driver version")?.text,
+    processes: system === undefined ? undefined : readRocmProcesses(system),
+    system:
+      system === undefined ? undefined : Object.fromEntries([...system.values()].map(({ key, text }) => [key, text])),
+  };
+  return { value, rejected };
+};
+
+const cardSamples = (card: RocmCard, driverVersion: string | undefined): GpuSample[] => {
+  const own = gpuLabels(card);
+  const sample = (metric: GpuMetricName, value: number | undefined, labels: Labels = {}): GpuSample => ({
+    metric,
+    value,
+    labels: { ...own, ...labels },
+  });
+  return [
+    sample("gridmeter_gpu_info", 1, {
+      name: labelText(card.series),
+      pci_bus_id: labelText(card.pciBusId),
+      driver_version: labelText(driverVersion),
+      cuda_version: "",
+    }),
+    sample("gridmeter_gpu_utilization_ratio", card.utilization),
+    sample("gridmeter_gpu_memory_controller_utilization_ratio", card.memoryUtilization),
+    sample("gridmeter_gpu_memory_used_bytes", card.memoryUsedBytes),
+    sample("gridmeter_gpu_memory_total_bytes", card.memoryTotalBytes),
+    ...card.temperatures.map(({ sensor, celsius }) => sample("gridmeter_gpu_temperature_celsius", celsius, { sensor })),
+    sample("gridmeter_gpu_power_watts", card.power?.watts),
+    sample("gridmeter_gpu_power_limit_watts", card.powerLimit),
+    sample("gridmeter_gpu_fan_speed_ratio", card.fanSpeed),
+    ...ROCM_CLOCK_DOMAINS.map((domain) => sample("gridmeter_gpu_clock_hertz", card.clocks[domain], { domain })),
+    sample("gridmeter_gpu_pcie_link_generation", card.pcie.generation),
+    sample("gridmeter_gpu_pcie_link_width", card.pcie.width),
+    sample("gridmeter_gpu_pcie_replays_total", card.pcie.replays),
+  ];
+};
+
+/** The metrics of one rocm-smi output, under the same names as NVIDIA's. A value that was not read has no sample. */
+export const rocmSmiMetrics = (report: RocmSmi): Metric[] =>
+  gpuMetrics([
+    { metric: "gridmeter_gpu_seen", labels: {}, value: report.cardCount },
+    ...report.gpus.flatMap((card) => cardSamples(card, report.driverVersion)),
+  ]);

@@ -1,0 +1,150 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { Metric } from "../../../../lib/shared/exposition.ts";
+import type { Output, Parsed } from "../../../../lib/agent/command/types.ts";
+import { parseCgroup } from "../../../../lib/agent/probes/common/cgroup.ts";
+import { crictlStatsMetrics, parseCrictlPs, parseCrictlStats } from "../../../../lib/agent/probes/crictl-stats.ts";
+import { isForbiddenName, parseCustom } from "../../../../lib/agent/probes/custom.ts";
+import { dockerDaemonMetrics, parseDockerDaemon } from "../../../../lib/agent/probes/docker-daemon.ts";
+import { dockerInspectMetrics, parseDockerInspect } from "../../../../lib/agent/probes/docker-inspect.ts";
+import { parseDockerPs } from "../../../../lib/agent/probes/common/docker.ts";
+import { parseDockerLogs } from "../../../../lib/agent/probes/docker-logs.ts";
+import { dockerStatsMetrics, parseDockerStats } from "../../../../lib/agent/probes/docker-stats.ts";
+import { defaultInterface, iftopMetrics, parseIftop } from "../../../../lib/agent/probes/iftop.ts";
+import { parseLsof } from "../../../../lib/agent/probes/lsof.ts";
+import { NODE_METRICS, type NodeMetricName } from "../../../../lib/agent/probes/common/metric-families.ts";
+import { ParseError } from "../../../../lib/agent/probes/common/probe.ts";
+import { longStanding, watchProcesses } from "../../../../lib/agent/probes/ps-watch.ts";
+import { parsePs, psMetrics } from "../../../../lib/agent/probes/ps.ts";
+import { mutated, noise } from "../../../support/mutated.ts";
+import { fixture } from "../../../support/probe-fixtures.ts";
+
+const nothing = (): Metric[] => [];
+type Probe = { seeds: readonly string[]; end: (output: Output) => "refused" | "read" };
+
+/** Metrics that can be published as they are: finite, each series once, only the labels that the catalogue has. */
+const checkMetrics = (metrics: readonly Metric[], custom: boolean): void => {
+  for (const { name, samples } of metrics) {
+    const wanted = custom ? undefined : [...NODE_METRICS[name as NodeMetricName].labels].sort().join();
+    const series = new Set(samples.map(({ labels }) => JSON.stringify(labels, Object.keys(labels).sort())));
+    if (series.size !== samples.length || samples.length === 0) throw new Error(`${name} has a series twice, or none`);
+    for (const { labels, value } of samples) {
+      if (!Number.isFinite(value)) throw new Error(`${name} is ${value}`);
+      if (wanted !== undefined && Object.keys(labels).sort().join() !== wanted) throw new Error(`labels of ${name}`);
+      const texts = Object.values(labels);
+      if (texts.some((text) => /\p{Cs}/u.test(text))) throw new Error(`a label of ${name} is no text`);
+      if (!custom && texts.some((text) => text.length > 128)) throw new Error(`a label of ${name} is long`);
+    }
+    if (custom && isForbiddenName(name)) throw new Error(`${name} is not the command's to use`);
+  }
+};
+
+const probe = <T>(
+  seeds: readonly string[],
+  parse: (output: Output) => Parsed<T>,
+  metricsOf: (value: T) => readonly Metric[],
+  custom = false,
+): Probe => ({
+  seeds,
+  end: (output) => {
+    let parsed: Parsed<T>;
+    try {
+      parsed = parse(output);
+    } catch (error) {
+      if (error instanceof ParseError) return "refused";
+      throw error;
+    }
+    if (!Number.isSafeInteger(parsed.rejected) || parsed.rejected < 0) throw new Error(`rejected ${parsed.rejected}`);
+    checkMetrics(metricsOf(parsed.value), custom);
+    return "read";
+  },
+});
+
+const PROBES: Record<string, Probe> = {
+  "docker-stats": probe(
+    ["docker-stats.jsonl", "docker-stats-table.txt", "docker-stats-columns.txt", "podman-stats.json"].map(fixture),
+    parseDockerStats,
+    dockerStatsMetrics,
+  ),
+  "docker-inspect": probe([fixture("docker-inspect.json")], parseDockerInspect, dockerInspectMetrics),
+  "docker-ps": probe(["0a1b2c3d4e5f\n".repeat(3)], parseDockerPs, nothing),
+  "docker-daemon": probe(
+    [fixture("docker-info.json"), fixture("docker-info-down.json"), "active\n", "inactive\n"],
+    parseDockerDaemon,
+    dockerDaemonMetrics,
+  ),
+  "docker-logs": probe(["line\nUSER COMMAND END\n"], (output) => parseDockerLogs(output, "USER COMMAND END"), nothing),
+  iftop: probe([fixture("iftop.txt")], parseIftop, iftopMetrics),
+  lsof: probe([fixture("lsof.txt")], parseLsof, nothing),
+  ps: probe([fixture("ps.txt")], parsePs, (processes) => {
+    const watch = watchProcesses(watchProcesses(undefined, processes, 0), processes, 30);
+    return psMetrics(processes, { longStanding: longStanding(watch, 10), largeResidentBytes: 1000 });
+  }),
+  "crictl-stats": probe([fixture("crictl-stats.json")], parseCrictlStats, crictlStatsMetrics),
+  "crictl-ps": probe([fixture("crictl-ps.json")], parseCrictlPs, nothing),
+  custom: probe([fixture("custom.prom")], parseCustom, (metrics) => metrics, true),
+};
+
+/** Mostly a success; also what fails, with anything on stderr. */
+const outputs = (stdout: fc.Arbitrary<string>): fc.Arbitrary<Output> =>
+  fc.record({
+    stdout,
+    stderr: fc.oneof({ weight: 5, arbitrary: fc.constant("") }, noise),
+    exitCode: fc.oneof({ weight: 9, arbitrary: fc.constant(0) }, fc.constantFrom(1, 2, 3, 4, 127, 255, -1)),
+  });
+
+const RUNS = 4500;
+
+describe("outputs that no tool prints are refused or read, and nothing else", () => {
+  it("has seeds of at most 5 kB, all readable", () => {
+    for (const [name, { seeds, end }] of Object.entries(PROBES)) {
+      for (const stdout of seeds) {
+        expect(Buffer.byteLength(stdout)).toBeLessThan(5000);
+        expect([name, end({ stdout, stderr: "", exitCode: 0 })]).toEqual([name, "read"]);
+      }
+    }
+  });
+
+  it.each(Object.entries(PROBES))("%s, changed and noise", (_, { seeds, end }) => {
+    const ends = { refused: 0, read: 0 };
+    let slowest = 0;
+    const either = fc.oneof({ weight: 4, arbitrary: mutated(seeds) }, noise);
+    fc.assert(
+      fc.property(outputs(either), (output) => {
+        const start = performance.now();
+        ends[end(output)] += 1;
+        slowest = Math.max(slowest, performance.now() - start);
+      }),
+      { numRuns: RUNS },
+    );
+    expect(ends.refused + ends.read).toBe(RUNS);
+    // both ends are met, often
+    expect(Math.min(ends.refused, ends.read)).toBeGreaterThan(RUNS / 50);
+    expect(slowest).toBeLessThan(1000);
+  });
+
+  it("the group of a process, and the routes, whatever they are", () => {
+    fc.assert(
+      fc.property(fc.oneof(mutated([`12:pids:/docker/${"0a1b2c3d".repeat(8)}\n0::/x.slice\n`]), noise), (text) => {
+        expect(["container", "host", "unknown"]).toContain(parseCgroup(text).kind);
+        expect(["string", "undefined"]).toContain(typeof defaultInterface(text));
+      }),
+      { numRuns: RUNS },
+    );
+  });
+
+  it.each(Object.entries(PROBES))("%s: a long line of one character does not hang it", (_, { seeds, end }) => {
+    for (const filler of ["[", "{", " ", "\\", '"', "0", "a", "(", "-", ",", "\t", "1.", "=>", ":", "/", "a="]) {
+      const long = filler.repeat(200_000);
+      const start = performance.now();
+      for (const stdout of [
+        long,
+        ...seeds.map((seed) => seed + long),
+        ...seeds.map((seed) => seed.replace(/\d/, long)),
+      ]) {
+        end({ stdout, stderr: "", exitCode: 0 });
+      }
+      expect(performance.now() - start).toBeLessThan(2000);
+    }
+  });
+});
