@@ -82,7 +82,7 @@ test("a bundle each, of 1.1 MB at most, minified, with its source map", async ()
   for (const { file, bytes } of bundles) {
     expect(bytes).toBeLessThanOrEqual(1_100_000);
     const map = JSON.parse(await readFile(`${file}.map`, "utf8")) as { sources: string[] };
-    expect(map.sources.some((source) => source.endsWith("/lib/errors.ts"))).toBe(true);
+    expect(map.sources.some((source) => source.endsWith("/lib/shared/errors.ts"))).toBe(true);
   }
 });
 

@@ -9,9 +9,9 @@ const CONTAINERS = 2;
 const HEAP = 44;
 
 const CHILD = `
-import { askSums } from ${JSON.stringify(new URL("../../lib/accounting/ask-columns.ts", import.meta.url).href)};
-import { Uids } from ${JSON.stringify(new URL("../../lib/accounting/columns.ts", import.meta.url).href)};
-import { uidOfId } from ${JSON.stringify(new URL("../../lib/prometheus/rows.ts", import.meta.url).href)};
+import { askSums } from ${JSON.stringify(new URL("../../lib/accounting/counting/facts.ts", import.meta.url).href)};
+import { Uids } from ${JSON.stringify(new URL("../../lib/accounting/counting/columns.ts", import.meta.url).href)};
+import { uidOfId } from ${JSON.stringify(new URL("../../lib/accounting/prometheus/response.ts", import.meta.url).href)};
 const hex = (number, length) => number.toString(16).padStart(length, "0");
 const monitoring = {
   facts: async (fact, window, take) => {

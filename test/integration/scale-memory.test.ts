@@ -12,8 +12,8 @@ const ROWS = 600_000;
 const HEAP = 32;
 
 const CHILD = `
-import { createClient } from ${JSON.stringify(new URL("../../lib/prometheus/connection.ts", import.meta.url).href)};
-import { createMonitoring } from ${JSON.stringify(new URL("../../lib/prometheus/monitoring.ts", import.meta.url).href)};
+import { createClient } from ${JSON.stringify(new URL("../../lib/accounting/prometheus/client.ts", import.meta.url).href)};
+import { createMonitoring } from ${JSON.stringify(new URL("../../lib/accounting/prometheus/monitoring.ts", import.meta.url).href)};
 const client = createClient({ url: process.argv[1], timeoutSeconds: 120, concurrency: 1 });
 const monitoring = createMonitoring(client, { namespace: "grid", matchers: [], labelPrefix: "" });
 let rows = 0;

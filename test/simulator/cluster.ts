@@ -10,7 +10,7 @@ export type Stack = {
   readonly instances: readonly { readonly instance: string; readonly from: number }[];
   /** further labels on every series, e.g. prometheus_replica, cluster */
   readonly labels: Readonly<Record<string, string>>;
-  /** scrapes are at offset + n x scrapeInterval; never a multiple of 300, see lib/accounting/ports.ts CELL */
+  /** scrapes are at offset + n x scrapeInterval; never a multiple of 300, see lib/accounting/model/monitoring.ts CELL */
   readonly offset: number;
   /** when it exists; absent: always */
   readonly life?: Stretch;

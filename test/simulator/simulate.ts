@@ -9,7 +9,7 @@ import type { Exported, Segment, Series } from "./series.ts";
 
 /** Of kube_namespace_status_phase only its presence matters, so a sample an hour keeps months of it small. */
 const SPARSE = 3600;
-/** What shows that pods were seen has a sample in every cell; see lib/accounting/ports.ts CELL. */
+/** What shows that pods were seen has a sample in every cell; see lib/accounting/model/monitoring.ts CELL. */
 const EVERY_CELL = 300;
 
 /** Everything the cluster's Prometheus holds at `cluster.to`, as if it had been scraped all along. */

@@ -38,10 +38,8 @@ export function createMonitoring(
 ): Monitoring {
   return {
     facts: async (fact, window, take, only) => {
-      const asked = spellings(selection).map((spelling) =>
-        inQueries(only, (part) => askFact(client, selection, spelling, fact, window, take, part)),
-      );
-      await Promise.all(asked);
+      for (const spelling of spellings(selection))
+        await inQueries(only, (part) => askFact(client, selection, spelling, fact, window, take, part));
     },
     clock: () => performance.now() / 1000,
     seen: (window) => findSeen(client, selection, window, tenantNamespaces),

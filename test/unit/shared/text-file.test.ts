@@ -24,7 +24,7 @@ test("a file of a terabyte is not read, nor a device without an end", () => {
 });
 
 test("a pipe is read, since it has no size", () => {
-  const script = 'import("../lib/text-file.ts").then((m) => console.log(m.readTextFile("/dev/stdin", 10)))';
+  const script = 'import("./lib/shared/fs.ts").then((m) => console.log(m.readTextFile("/dev/stdin", 10)))';
   const read = execFileSync("sh", ["-c", 'printf hello | "$0" -e "$1"', process.execPath, script], {
     encoding: "utf8",
   });
