@@ -14,7 +14,7 @@ import { awsFailure, awsRemedy, encryptionOf, failureText } from "../lib/account
 import { TooLong, readBody } from "../lib/accounting/store/s3.ts";
 import { GridmeterError } from "../lib/shared/errors.ts";
 import { shapeText } from "../lib/shared/text.ts";
-import { type Parts, lambdaParts, logger, needed, neededStore, ringFor, warnDamaged } from "./common/runtime.ts";
+import { type Parts, lambdaParts, logger, needed, neededStore, notifySpooler, warnDamaged } from "./common/runtime.ts";
 
 const parts = lambdaParts(process.env);
 
@@ -80,7 +80,7 @@ export async function manualFile(told: ToldFile, now: number, parts: Parts): Pro
   if (report === undefined) throw new TypeError("a file was submitted and there is no report");
   for (const { line, reason } of report.warnings) logger.warn(`${name}:${line}: ${reason}`);
   // Before the file is moved: once it is gone, nobody would come back to ring.
-  await ringFor(unitsOf(report), store, parts);
+  await notifySpooler(unitsOf(report), store, parts);
   const outcome = report.refused.length === 0 ? "accepted" : "refused";
   await moveFile(
     parts,

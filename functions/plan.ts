@@ -4,7 +4,7 @@ import { z } from "zod";
 import { sqsError, unitGroup } from "../lib/accounting/delivery/notifications.ts";
 import type { Tenant } from "../lib/accounting/model/tenant.ts";
 import { type Request, addMonths, endOfMonth, monthOf, startOf } from "../lib/accounting/model/time.ts";
-import { outlook } from "../lib/accounting/plan.ts";
+import { preview } from "../lib/accounting/plan.ts";
 import { chosenTenants, runPorts } from "../lib/accounting/ports.ts";
 import { refuseOverlap, runAccounting } from "../lib/accounting/run.ts";
 import { parseInstant } from "../lib/accounting/settings/formats.ts";
@@ -185,7 +185,7 @@ async function dryRun(
 ) {
   const store = new ReadOnlyStore(below);
   const recount = flags.recount === true;
-  const { months, units } = await outlook(chosen, store, { now, request, recount, damaged: warnDamaged });
+  const { months, units } = await preview(chosen, store, { now, request, recount, damaged: warnDamaged });
   const result = await runAccounting(
     settings.tenants.map(({ tenant }) => tenant),
     runPorts(settings, store),

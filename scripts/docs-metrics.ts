@@ -1,5 +1,5 @@
 // The text of docs/metrics.md, out of the catalogues of metrics.
-import { DURATION_BUCKETS, META_METRICS, PUSH_RESULTS } from "../lib/agent/metrics/self.ts";
+import { DURATION_BUCKETS, SELF_METRICS, PUSH_RESULTS } from "../lib/agent/metrics/self.ts";
 import { OPENPAI_METRICS, type OpenPaiEntry } from "../lib/agent/openpai/catalogue.ts";
 import { RESULT_KINDS } from "../lib/agent/command/types.ts";
 import {
@@ -106,7 +106,7 @@ const DATA_HEAD = ["Metric", "Type", "Labels", "Probe", "Meaning"] as const;
 
 /** The file, with the note at its head and the project's way of writing tables. */
 export function metricsDoc(note: string, table: Table): string {
-  const meta = Object.entries(META_METRICS);
+  const meta = Object.entries(SELF_METRICS);
   const ofGroup = (group: string) =>
     meta
       .filter(([, entry]) => entry.group === group)

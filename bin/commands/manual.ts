@@ -13,7 +13,7 @@ import { GridmeterError, errorSummary, errorText } from "../../lib/shared/errors
 import { LARGEST_FILE } from "../../lib/accounting/publishing/manual-file.ts";
 import { isMonth } from "../../lib/accounting/model/time.ts";
 import { problemText } from "../../lib/accounting/apel/values.ts";
-import { type LoadedPlaces, loadPlaces } from "../../lib/accounting/settings/load.ts";
+import { type LoadedStores, loadStores } from "../../lib/accounting/settings/load.ts";
 import { readTextFile } from "../../lib/shared/fs.ts";
 import { openLedger, openOutbox } from "../../lib/accounting/ports.ts";
 import { jsonLine } from "../show/json.ts";
@@ -49,8 +49,8 @@ const damaged = ({ key, setAside, what }: Damage): void =>
   say(`${key} was damaged (${what}); it is set aside as ${setAside} and made anew.`);
 
 /** What options, environment and env file name. There is no default, or a run from elsewhere would send where nobody looks. */
-function placesOf({ envFile, output, ledger }: ManualOptions): LoadedPlaces {
-  const places = loadPlaces({ env: process.env, envFile, overrides: { output, ledger } });
+function placesOf({ envFile, output, ledger }: ManualOptions): LoadedStores {
+  const places = loadStores({ env: process.env, envFile, overrides: { output, ledger } });
   for (const warning of places.warnings) say(warning);
   return places;
 }

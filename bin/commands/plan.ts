@@ -1,4 +1,4 @@
-import { type MonthOutlook, type UnitOutlook, outlook } from "../../lib/accounting/plan.ts";
+import { type MonthPreview, type UnitPreview, preview } from "../../lib/accounting/plan.ts";
 import { endOfDay, showTime, startOf } from "../../lib/accounting/model/time.ts";
 import type { Tenant } from "../../lib/accounting/model/tenant.ts";
 import { plainLines } from "../../lib/shared/text.ts";
@@ -13,7 +13,7 @@ import { nowInSeconds, say, warn } from "./options.ts";
 export async function plan(options: AccountOptions): Promise<number> {
   const settings = settingsOf(options);
   const { store } = await openLedger(settings.ledger, true, process.env, warn);
-  const { months, units } = await outlook(
+  const { months, units } = await preview(
     settings.tenants.map(({ tenant }) => tenant),
     store,
     {
@@ -28,7 +28,7 @@ export async function plan(options: AccountOptions): Promise<number> {
   return 0;
 }
 
-function plainMonth({ tenant, plan: month, pieces }: MonthOutlook) {
+function plainMonth({ tenant, plan: month, pieces }: MonthPreview) {
   return {
     tenant: tenant.name,
     month: month.period.month,
@@ -45,7 +45,7 @@ function queriesOf(tenant: Tenant, days: readonly string[]) {
     : queriesFor(tenant, { from: startOf(first), to: endOfDay(last) });
 }
 
-function plainUnit({ unit, tenants, state }: UnitOutlook) {
+function plainUnit({ unit, tenants, state }: UnitPreview) {
   const { published, pending, pins = [], generation = 0 } = state ?? {};
   return {
     ...unit,

@@ -53,11 +53,11 @@ export async function spool(options: SpoolOptions): Promise<number> {
 
 async function bellOf(url: string | undefined, visibility: number): Promise<Pick<SpoolPorts, "bell">> {
   if (url === undefined) return {};
-  const [{ createSqs }, { SqsBell }] = await Promise.all([
+  const [{ createSqs }, { SqsNotifications }] = await Promise.all([
     import("../../lib/accounting/store/aws.ts"),
     import("../../lib/accounting/delivery/notifications.ts"),
   ]);
-  return { bell: new SqsBell(createSqs(process.env), url, visibility) };
+  return { bell: new SqsNotifications(createSqs(process.env), url, visibility) };
 }
 
 function stopSignal(log: pino.Logger): AbortSignal {

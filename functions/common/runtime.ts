@@ -4,7 +4,7 @@ import type { S3Client } from "@aws-sdk/client-s3";
 import type { SQSClient } from "@aws-sdk/client-sqs";
 import { SSMClient } from "@aws-sdk/client-ssm";
 import type { Damage } from "../../lib/accounting/counting/ledger.ts";
-import { doorbellsOf, ring } from "../../lib/accounting/delivery/notifications.ts";
+import { notificationsOf, notify } from "../../lib/accounting/delivery/notifications.ts";
 import { parseOutgoingKey, unitPrefix } from "../../lib/accounting/delivery/outgoing.ts";
 import type { Unit } from "../../lib/accounting/model/tenant.ts";
 import { type Environment, commonSettings, createS3, createSqs, encryptionOf } from "../../lib/accounting/store/aws.ts";
@@ -129,12 +129,12 @@ export function stopBefore(remaining: () => number): TimeLimit {
  * store and not from the run, so that it is made up for if an invocation was ended between publishing and ringing.
  * @throws GridmeterError `store_failed`, `queue_failed`
  */
-export async function ringFor(units: readonly Unit[], store: S3Store, { env, sqs }: Parts): Promise<void> {
+export async function notifySpooler(units: readonly Unit[], store: S3Store, { env, sqs }: Parts): Promise<void> {
   const queueUrl = variable(env, "SPOOL_QUEUE_URL");
   // Without a queue the spooler finds all by its sweeps.
   if (queueUrl === undefined) return;
   for (const unit of units) {
     const keys = (await store.list(unitPrefix(unit))).filter((key) => parseOutgoingKey(key) !== undefined);
-    await ring(sqs, queueUrl, await doorbellsOf(store, keys));
+    await notify(sqs, queueUrl, await notificationsOf(store, keys));
   }
 }

@@ -9,7 +9,7 @@ import type { LoadedSettings } from "../../lib/accounting/settings/load.ts";
 import type { S3Store } from "../../lib/accounting/store/s3.ts";
 import { GridmeterError } from "../../lib/shared/errors.ts";
 import { shapeText } from "../../lib/shared/text.ts";
-import { type Parts, logger, ringFor, stopBefore, warnDamaged } from "./runtime.ts";
+import { type Parts, logger, notifySpooler, stopBefore, warnDamaged } from "./runtime.ts";
 import { withQueryLimit } from "./settings.ts";
 
 /** A work item that is part of a named run. */
@@ -57,7 +57,7 @@ export async function runItem(
     for (const { warnings } of counted) for (const text of warnings) logger.warn(text);
   if (result.interrupted) return { kind: "continued", result };
   // Also where nothing new was published: an earlier invocation may have been ended before it rang.
-  await ringFor(
+  await notifySpooler(
     result.months.flatMap(({ units }) => units.map(({ unit }) => unit)),
     store,
     parts,

@@ -6,7 +6,7 @@ import { type UnitState, readState, sourceOf } from "./publishing/state.ts";
 import type { ObjectStore } from "./store/store.ts";
 
 /** What a run would do with one tenant's month, before anything is asked of Prometheus. */
-export type MonthOutlook = {
+export type MonthPreview = {
   readonly tenant: Tenant;
   readonly plan: MonthPlan;
   /** days asked for together */
@@ -14,20 +14,20 @@ export type MonthOutlook = {
 };
 
 /** What is known of a unit that the run would decide about. */
-export type UnitOutlook = {
+export type UnitPreview = {
   readonly unit: Unit;
   readonly tenants: readonly string[];
   readonly state: UnitState | undefined;
 };
 
-type Outlook = { readonly months: readonly MonthOutlook[]; readonly units: readonly UnitOutlook[] };
+type Preview = { readonly months: readonly MonthPreview[]; readonly units: readonly UnitPreview[] };
 
 /**
  * What `gridmeter plan` shows: which months, days and stretches a run at `now` would ask for, which days are settled in the
  * ledger, and which units it would publish. Asks Prometheus nothing.
  * @throws period_invalid, store_failed
  */
-export async function outlook(
+export async function preview(
   tenants: readonly Tenant[],
   store: ObjectStore,
   options: {
@@ -36,10 +36,10 @@ export async function outlook(
     readonly recount: boolean;
     readonly damaged: (damage: Damage) => void;
   },
-): Promise<Outlook> {
+): Promise<Preview> {
   const { now, request, damaged } = options;
-  const months: MonthOutlook[] = [];
-  const units = new Map<string, UnitOutlook>();
+  const months: MonthPreview[] = [];
+  const units = new Map<string, UnitPreview>();
   for (const period of periods(request, now)) {
     for (const tenant of tenants) {
       const unit = { site: tenant.site, submitHost: tenant.submitHost, month: period.month };

@@ -1,5 +1,5 @@
 import { GridmeterError } from "../shared/errors.ts";
-import { DirqQueue, PATIENCE } from "./delivery/dirq.ts";
+import { DirqQueue, LOCK_WAIT_MS } from "./delivery/dirq.ts";
 import { PlainDirectoryQueue } from "./delivery/plain-queue.ts";
 import type { MessageQueue } from "./delivery/queue.ts";
 import type { Tenant } from "./model/tenant.ts";
@@ -136,11 +136,11 @@ export async function openOutbox(
     store: dryRun ? new ReadOnlyStore(store) : store,
     announce: async (keys) => {
       if (url === undefined || dryRun) return;
-      const [{ createSqs }, { doorbellsOf, ring }] = await Promise.all([
+      const [{ createSqs }, { notificationsOf, notify }] = await Promise.all([
         import("./store/aws.ts"),
         import("./delivery/notifications.ts"),
       ]);
-      await ring(createSqs(env), url, await doorbellsOf(store, keys));
+      await notify(createSqs(env), url, await notificationsOf(store, keys));
     },
   };
 }
@@ -189,9 +189,9 @@ function destinationOf(text: string): Destination {
 function localQueue(destination: Exclude<Destination, BucketPlace>, warn: Warn): MessageQueue {
   switch (destination.kind) {
     case "dirq":
-      return new DirqQueue(destination.path, PATIENCE, once(warn));
+      return new DirqQueue(destination.path, LOCK_WAIT_MS, once(warn));
     case "directory":
-      return new PlainDirectoryQueue(destination.path, PATIENCE, once(warn));
+      return new PlainDirectoryQueue(destination.path, LOCK_WAIT_MS, once(warn));
   }
 }
 

@@ -3,7 +3,7 @@ import { GridmeterError } from "../shared/errors.ts";
 import { greatest, least } from "../shared/lists.ts";
 import { type CountedMonth, countedMonth } from "./counting/count-month.ts";
 import { type CountOptions, NOT_SEEN, type TenantCount, countTenant } from "./counting/count-tenant.ts";
-import { type Damage, Ledger, Scratch } from "./counting/ledger.ts";
+import { type Damage, Ledger, Checkpoint } from "./counting/ledger.ts";
 import { checkOverlap } from "./counting/overlap.ts";
 import { planMonth } from "./counting/schedule.ts";
 import type { Monitoring } from "./model/monitoring.ts";
@@ -73,7 +73,7 @@ export async function runAccounting(
   const note = (damage: Damage): void => void damaged.push(damage);
   const limit = pLimit(TENANTS_AT_ONCE);
   await refuseOverlap(tenants, ports.monitoring, options.request, now);
-  const scratch = options.run === undefined ? undefined : new Scratch(ports.store, options.run, note);
+  const scratch = options.run === undefined ? undefined : new Checkpoint(ports.store, options.run, note);
   const counts = await Promise.all(
     tenants.map((tenant) =>
       limit(async () => {

@@ -4,8 +4,8 @@ import type { GatewayOptions } from "../shared/pushgateway.ts";
 import { killAll } from "./command/run.ts";
 import type { ResultKind } from "./command/types.ts";
 import type { AgentConfig, AgentGateway } from "./config.ts";
-import { META_METRICS, Meta, type ProcessFigures, PushAccount } from "./metrics/self.ts";
-import { Board, type Extra } from "./metrics/store.ts";
+import { SELF_METRICS, SelfMetrics, type ProcessFigures, PushAccount } from "./metrics/self.ts";
+import { MetricStore, type Extra } from "./metrics/store.ts";
 import { OPENPAI_METRICS } from "./openpai/catalogue.ts";
 import { openPaiMetrics } from "./openpai/metrics.ts";
 import { type Credentials, type Outcome, authorizationOf } from "./own-groups.ts";
@@ -42,7 +42,7 @@ const KILL_LIMIT = 3;
 /** @throws GridmeterError `config_invalid` if probes' settings do not go together, or a file cannot be read */
 export function buildAgent({ config, version, log, probes = configuredProbes(config) }: AgentParts): Agent {
   const pushes = config.pushgateway === undefined ? undefined : new PushAccount();
-  const meta = new Meta({
+  const meta = new SelfMetrics({
     probes,
     version,
     wallClock,
@@ -51,7 +51,7 @@ export function buildAgent({ config, version, log, probes = configuredProbes(con
   });
   const openPai: Extra = (fresh, figures) => openPaiMetrics(fresh, figures, config.instance);
   const fault = (error: string): void => log.error({ error }, "data could not be joined: this is a fault of the agent");
-  const board = new Board({
+  const board = new MetricStore({
     probes,
     meta,
     joins: [joinedMetrics],
@@ -109,7 +109,12 @@ export function buildAgent({ config, version, log, probes = configuredProbes(con
   };
 }
 
-function publisherOf(config: AgentConfig, board: Board, account: PushAccount, log: AgentLog): Publisher | undefined {
+function publisherOf(
+  config: AgentConfig,
+  board: MetricStore,
+  account: PushAccount,
+  log: AgentLog,
+): Publisher | undefined {
   const { pushgateway: gateway, job, instance } = config;
   if (gateway === undefined) return undefined;
   const { url, interval, caFile } = gateway;
@@ -245,7 +250,7 @@ const simple = (metrics: Readonly<Record<string, Entry>>): readonly (readonly [s
 const KNOWN: ReadonlyMap<string, Known> = new Map([
   ...simple(GPU_METRICS),
   ...simple(NODE_METRICS),
-  ...simple(META_METRICS),
+  ...simple(SELF_METRICS),
 ]);
 const OPENPAI: ReadonlyMap<string, Known> = new Map(simple(OPENPAI_METRICS));
 

@@ -1,10 +1,10 @@
 import type { PushAccount } from "./metrics/self.ts";
-import type { Board } from "./metrics/store.ts";
+import type { MetricStore } from "./metrics/store.ts";
 import { type Outcome, OwnGroups, type Placed, type Target, clearOld, place, removeUntil } from "./own-groups.ts";
 import { type AgentLog, type Clock, steadyClock } from "./schedule.ts";
 
 export type PublisherOptions = Target & {
-  readonly board: Pick<Board, "groups" | "group" | "hasData" | "expire">;
+  readonly board: Pick<MetricStore, "groups" | "group" | "hasData" | "expire">;
   /** seconds after which a group is pushed again though nothing changed, so that the living can be told from the dead; default 30 */
   readonly interval?: number;
   readonly account: PushAccount;
@@ -33,8 +33,8 @@ export class Publisher {
   readonly #random: () => number;
   readonly #groups: OwnGroups;
   readonly #queue: PublishQueue;
-  readonly #outage: Outage;
-  readonly #troubles: Troubles;
+  readonly #outage: CircuitBreaker;
+  readonly #troubles: ErrorLog;
   readonly #stop = new AbortController();
   readonly #flying = new Set<Promise<void>>();
   #running = false;
@@ -49,8 +49,8 @@ export class Publisher {
     this.#random = random;
     this.#groups = new OwnGroups(options, clock);
     this.#queue = new PublishQueue(board.groups, (group) => board.hasData(group), interval * SLACK);
-    this.#outage = new Outage(random);
-    this.#troubles = new Troubles(log);
+    this.#outage = new CircuitBreaker(random);
+    this.#troubles = new ErrorLog(log);
     account.pendingFrom(() => this.#queue.pending());
   }
 
@@ -296,7 +296,7 @@ export class PublishQueue {
 }
 
 /** Whether the gateway is down, and when it may be asked again. */
-export class Outage {
+export class CircuitBreaker {
   readonly #random: () => number;
   #failures = 0;
   #retryAt = -Infinity;
@@ -365,7 +365,7 @@ function essence({ result, status, message }: Outcome): string {
 }
 
 /** Tells of what goes wrong with pushes, with what the gateway said: each thing once until it is over. */
-export class Troubles {
+export class ErrorLog {
   readonly #log: AgentLog;
   readonly #said = new Map<string, Set<string>>();
 

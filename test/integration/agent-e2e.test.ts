@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
-import { META_METRICS } from "../../lib/agent/metrics/self.ts";
+import { SELF_METRICS } from "../../lib/agent/metrics/self.ts";
 import { groupPath } from "../../lib/shared/pushgateway.ts";
 import { listGroups } from "../../lib/shared/pushgateway-groups.ts";
 import { dataOf, standInProbes, startAgent, valueOf, writeConfig, type RunningAgent } from "../support/agent-run.ts";
@@ -91,7 +91,7 @@ async function query(text: string): Promise<readonly Readonly<Record<string, str
   return answer.parse(await reply.json()).data.result.map(({ metric }) => metric);
 }
 
-const META_NAMES = Object.entries(META_METRICS)
+const META_NAMES = Object.entries(SELF_METRICS)
   .map(([name, { type }]) => (type === "histogram" ? `${name}_(bucket|sum|count)` : name))
   .join("|");
 /** How many series of a probe's data an instant query finds, by the way they came. */

@@ -3,11 +3,11 @@ import * as fc from "fast-check";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { type Metric, agree, render } from "../../lib/shared/exposition.ts";
 import { knownMetric } from "../../lib/agent/agent.ts";
-import { Meta } from "../../lib/agent/metrics/self.ts";
+import { SelfMetrics } from "../../lib/agent/metrics/self.ts";
 import { openPaiMetrics } from "../../lib/agent/openpai/metrics.ts";
 import { killAll } from "../../lib/agent/command/run.ts";
 import { machineClock } from "../../lib/agent/schedule.ts";
-import { Board } from "../../lib/agent/metrics/store.ts";
+import { MetricStore } from "../../lib/agent/metrics/store.ts";
 import { ParseError, type Probe, type ProbeRun } from "../../lib/agent/probes/common/probe.ts";
 import { joinedMetrics } from "../../lib/agent/probes/joins.ts";
 import { createProbe, parseSaved } from "../../lib/agent/probes/registry.ts";
@@ -113,9 +113,9 @@ it("all tools at once print what none does: real probes, joined and under job-ex
   };
   const probes = Object.entries(settings).map(([name, own]) => createProbe(name, own));
   const faults: string[] = [];
-  const board = new Board({
+  const board = new MetricStore({
     probes,
-    meta: new Meta({
+    meta: new SelfMetrics({
       probes,
       version: "fuzz",
       wallClock: () => Date.now() / 1000,

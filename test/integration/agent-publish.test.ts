@@ -4,10 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { knownMetric } from "../../lib/agent/agent.ts";
-import { Meta, PushAccount } from "../../lib/agent/metrics/self.ts";
+import { SelfMetrics, PushAccount } from "../../lib/agent/metrics/self.ts";
 import { authorizationOf } from "../../lib/agent/own-groups.ts";
 import { Publisher, type PublisherOptions } from "../../lib/agent/publisher.ts";
-import { Board, type Join } from "../../lib/agent/metrics/store.ts";
+import { MetricStore, type Join } from "../../lib/agent/metrics/store.ts";
 import type { ProbeRun } from "../../lib/agent/probes/common/probe.ts";
 import { parseCustom } from "../../lib/agent/probes/custom.ts";
 import { type Grouping, deleteGroup, push } from "../../lib/shared/pushgateway.ts";
@@ -36,7 +36,7 @@ afterAll(async () => {
 });
 
 type Agent = {
-  readonly board: Board;
+  readonly board: MetricStore;
   readonly publisher: Publisher;
   readonly log: ReturnType<typeof keptLog>;
   /** a probe's run has settled */
@@ -71,7 +71,7 @@ function agent(more: Partial<PublisherOptions> = {}): Agent {
   const account = new PushAccount();
   const log = keptLog();
   const probes = PROBES.map((name) => ({ name, interval: 30, timeout: 10, stuck: () => 0 }));
-  const meta = new Meta({
+  const meta = new SelfMetrics({
     probes,
     version: "1",
     wallClock: () => Date.now() / 1000,
@@ -79,7 +79,7 @@ function agent(more: Partial<PublisherOptions> = {}): Agent {
     pushes: account,
   });
   const fault = (text: string): void => log.error({}, text);
-  const board = new Board({ probes, meta, joins: [joinGpus], catalogue: knownMetric, clock: () => time, fault });
+  const board = new MetricStore({ probes, meta, joins: [joinGpus], catalogue: knownMetric, clock: () => time, fault });
   const own = { url: gate.url, job: JOB, instance: "node1", board, account, log, random: () => 0, ...more };
   const publisher = new Publisher(own);
   const made = { board, publisher, log, settle: (p: string, done: ProbeRun) => publisher.mark(board.settled(p, done)) };

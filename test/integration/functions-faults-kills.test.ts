@@ -5,7 +5,7 @@ import type { SQSRecord } from "aws-lambda";
 import pLimit from "p-limit";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { readState } from "../../lib/accounting/publishing/state.ts";
-import { parseDoorbell } from "../../lib/accounting/delivery/notifications.ts";
+import { parseNotification } from "../../lib/accounting/delivery/notifications.ts";
 import { parseOutgoingKey } from "../../lib/accounting/delivery/outgoing.ts";
 import { manualFile } from "../../functions/manual.ts";
 import { lambdaParts, neededStore } from "../../functions/common/runtime.ts";
@@ -99,7 +99,7 @@ describe("account killed and its message delivered again", () => {
   }, 150_000);
 
   test("and the spooler was told of all that lies in the newest generations, and hands it to ssmsend", async () => {
-    const bells = (await emptied(moto.sqs, one.spool)).map(({ body }) => parseDoorbell(body));
+    const bells = (await emptied(moto.sqs, one.spool)).map(({ body }) => parseNotification(body));
     const rung = new Set(bells.map((bell) => (bell.ok ? bell.doorbell.key : "")));
     expect(prefixes.length).toBeGreaterThan(30);
     await sideBySide(

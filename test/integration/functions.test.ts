@@ -7,7 +7,7 @@ import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from "@aws-s
 import type { S3Event, SQSBatchResponse, SQSEvent } from "aws-lambda";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { WorkItem } from "../../functions/common/work-item.ts";
-import { parseDoorbell, sha256Of } from "../../lib/accounting/delivery/notifications.ts";
+import { parseNotification, sha256Of } from "../../lib/accounting/delivery/notifications.ts";
 import { push } from "../../lib/shared/pushgateway.ts";
 import { listGroups } from "../../lib/shared/pushgateway-groups.ts";
 import { buildFunctions } from "../../scripts/build-functions.ts";
@@ -118,7 +118,7 @@ describe("events/gap.json, from the plan to APEL's table", () => {
   }, 60_000);
 
   test("a doorbell for every object, with its hash", async () => {
-    const bells = (await emptied(moto.sqs, one.spool)).map(({ body }) => parseDoorbell(body));
+    const bells = (await emptied(moto.sqs, one.spool)).map(({ body }) => parseNotification(body));
     const keys = await one.store.list("outgoing/");
     const rung = bells.map((bell) => (bell.ok ? bell.doorbell : undefined)!);
     expect(rung.map(({ key }) => key).toSorted()).toEqual(keys);

@@ -6,7 +6,7 @@ import { afterAll, beforeAll } from "vitest";
 import type { S3Client } from "@aws-sdk/client-s3";
 import type { SQSClient } from "@aws-sdk/client-sqs";
 import { DirqQueue } from "../../lib/accounting/delivery/dirq.ts";
-import { doorbellsOf, ring } from "../../lib/accounting/delivery/notifications.ts";
+import { notificationsOf, notify } from "../../lib/accounting/delivery/notifications.ts";
 import type { MessageQueue } from "../../lib/accounting/delivery/queue.ts";
 import { PlainDirectoryQueue } from "../../lib/accounting/delivery/plain-queue.ts";
 import { SpoolRound } from "../../lib/accounting/delivery/spooler.ts";
@@ -123,7 +123,7 @@ const s3Kind: OutboxKind = {
       const { ports } = spoolPorts(store, root, { sqs, url, visibility: 1 });
       return {
         store,
-        announce: async (keys) => ring(sqs, url, await doorbellsOf(store, keys)),
+        announce: async (keys) => notify(sqs, url, await notificationsOf(store, keys)),
         // As `gridmeter spool` goes on: what the queue tells of, and then a sweep for what it did not tell of.
         send: async () => {
           const round = new SpoolRound(ports);

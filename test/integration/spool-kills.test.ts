@@ -11,7 +11,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { z } from "zod";
 import type { Unit } from "../../lib/accounting/model/tenant.ts";
 import { messageKeys } from "../../lib/accounting/apel/keys.ts";
-import { type Doorbell, doorbellsOf, ring } from "../../lib/accounting/delivery/notifications.ts";
+import { type Notification, notificationsOf, notify } from "../../lib/accounting/delivery/notifications.ts";
 import { unitPrefix } from "../../lib/accounting/delivery/outgoing.ts";
 import { spoolOnce } from "../../lib/accounting/delivery/spooler.ts";
 import { S3Store } from "../../lib/accounting/store/s3.ts";
@@ -118,7 +118,7 @@ test(`${KILLS} spoolers killed with SIGKILL at random instants (seed "${SEED}")`
   /** Publishes until all are killed; the queue is told at once, late, twice, in any order or never, and of nonsense too. */
   async function publisher(): Promise<void> {
     const generations = units.map(() => 0);
-    const late: Doorbell[] = [];
+    const late: Notification[] = [];
     let tried = 0;
     while (!progress.done) {
       const first = Math.min(Math.floor(progress.killed / KILLS_PER_UNITS) * AT_A_TIME, units.length - AT_A_TIME);
@@ -129,7 +129,7 @@ test(`${KILLS} spoolers killed with SIGKILL at random instants (seed "${SEED}")`
       else {
         const keys = await publishGeneration(store, unit, generation);
         published.push({ unit: index, generation });
-        const doorbells = await doorbellsOf(store, keys);
+        const doorbells = await notificationsOf(store, keys);
         const chance = random.unit();
         if (chance < 0.7) await tell(doorbells.toReversed());
         if (chance < 0.3) late.push(...doorbells);
@@ -141,9 +141,9 @@ test(`${KILLS} spoolers killed with SIGKILL at random instants (seed "${SEED}")`
     }
   }
 
-  async function tell(doorbells: readonly Doorbell[]): Promise<void> {
+  async function tell(doorbells: readonly Notification[]): Promise<void> {
     progress.rung += doorbells.length;
-    await ring(moto.sqs, url, doorbells);
+    await notify(moto.sqs, url, doorbells);
   }
 
   async function poison(unit: Unit, generation: number): Promise<void> {

@@ -14,7 +14,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { z } from "zod";
 import type { Unit } from "../../lib/accounting/model/tenant.ts";
 import { DirqQueue } from "../../lib/accounting/delivery/dirq.ts";
-import { type BellQueue, doorbellsOf, ring } from "../../lib/accounting/delivery/notifications.ts";
+import { type NotificationQueue, notificationsOf, notify } from "../../lib/accounting/delivery/notifications.ts";
 import { SpoolRound, spoolOnce } from "../../lib/accounting/delivery/spooler.ts";
 import { S3Store } from "../../lib/accounting/store/s3.ts";
 import { createS3, createSqs } from "../../lib/accounting/store/aws.ts";
@@ -108,10 +108,10 @@ describe("one pass", () => {
 
   test("messages that come twice, late and out of order change nothing", async () => {
     const first = await publishGeneration(direct, unit, 1);
-    const late = await doorbellsOf(direct, first);
+    const late = await notificationsOf(direct, first);
     await pass();
     const second = await publishGeneration(direct, unit, 2);
-    await ring(moto.sqs, url, [...(await doorbellsOf(direct, second)).toReversed(), ...late, ...late]);
+    await notify(moto.sqs, url, [...(await notificationsOf(direct, second)).toReversed(), ...late, ...late]);
     expect((await pass()).errors).toEqual([]);
     expect(await generations()).toEqual([2, 2]);
     expect(await inQueue()).toEqual([0, 0]);
@@ -150,7 +150,7 @@ test("a queue message that waits so often that SQS gives it up is only a message
   await publishGeneration(direct, unit, 2, bell());
   const { ports } = spoolPorts(store, root, { sqs, url });
   // It waits no minute here, or the test would.
-  const impatient: BellQueue = {
+  const impatient: NotificationQueue = {
     receive: (seconds, stop) => ports.bell!.receive(seconds, stop),
     remove: (message) => ports.bell!.remove(message),
     postpone: (message) => ports.bell!.postpone(message, 0),
@@ -175,7 +175,7 @@ test("a queue message that waits so often that SQS gives it up is only a message
 describe("poison is set aside with its reason, and the rest goes on", () => {
   test("queue messages", async () => {
     const keys = await publishGeneration(direct, unit, 1, bell());
-    const [good] = await doorbellsOf(direct, keys);
+    const [good] = await notificationsOf(direct, keys);
     const poison = [
       "hello",
       JSON.stringify({ ...good, bucket: "other" }),

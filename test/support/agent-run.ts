@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { ChildProcess } from "node:child_process";
-import { META_METRICS } from "../../lib/agent/metrics/self.ts";
+import { SELF_METRICS } from "../../lib/agent/metrics/self.ts";
 import { startCli, type CliRun } from "./run-cli.ts";
 import type { StandIns } from "./stand-ins/stand-ins.ts";
 
@@ -69,7 +69,7 @@ export function writeConfig(folder: string, config: object, name = "agent.json")
 }
 
 const META = new Set(
-  Object.entries(META_METRICS).flatMap(([name, { type }]) =>
+  Object.entries(SELF_METRICS).flatMap(([name, { type }]) =>
     type === "histogram" ? [`${name}_bucket`, `${name}_sum`, `${name}_count`] : [name],
   ),
 );

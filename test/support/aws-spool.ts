@@ -1,7 +1,7 @@
 import type { SQSClient } from "@aws-sdk/client-sqs";
 import type { Unit } from "../../lib/accounting/model/tenant.ts";
 import { DirqQueue } from "../../lib/accounting/delivery/dirq.ts";
-import { SqsBell, doorbellsOf, ring } from "../../lib/accounting/delivery/notifications.ts";
+import { SqsNotifications, notificationsOf, notify } from "../../lib/accounting/delivery/notifications.ts";
 import { putGeneration } from "../../lib/accounting/delivery/outgoing.ts";
 import type { SpoolPorts } from "../../lib/accounting/delivery/spooler.ts";
 import type { S3Store } from "../../lib/accounting/store/s3.ts";
@@ -15,7 +15,7 @@ export async function publishGeneration(
   bell?: { readonly sqs: SQSClient; readonly url: string },
 ): Promise<string[]> {
   const keys = await putGeneration(store, unit, generation, generationMessages(unit, generation), NOW);
-  if (bell !== undefined) await ring(bell.sqs, bell.url, await doorbellsOf(store, keys));
+  if (bell !== undefined) await notify(bell.sqs, bell.url, await notificationsOf(store, keys));
   return keys;
 }
 
@@ -31,6 +31,6 @@ export function spoolPorts(
   const tell = (level: string) => (fields: object, text: string) => void lines.push({ ...fields, level, text });
   const log = { info: tell("info"), warn: tell("warn"), error: tell("error") };
   const queue = new DirqQueue(root, 2000);
-  const heard = bell === undefined ? {} : { bell: new SqsBell(bell.sqs, bell.url, bell.visibility ?? 30) };
+  const heard = bell === undefined ? {} : { bell: new SqsNotifications(bell.sqs, bell.url, bell.visibility ?? 30) };
   return { ports: { store, queue, log, now: () => NOW, ...heard }, lines };
 }

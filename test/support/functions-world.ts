@@ -7,7 +7,7 @@ import { errorText } from "../../lib/shared/errors.ts";
 import { parseOutgoingKey } from "../../lib/accounting/delivery/outgoing.ts";
 import { MemoryStore, type ObjectStore } from "../../lib/accounting/store/store.ts";
 import { type Parts, createSsm, lambdaParts, neededStore } from "../../functions/common/runtime.ts";
-import { runPorts } from "../../lib/accounting/model/monitoring.ts";
+import { runPorts } from "../../lib/accounting/ports.ts";
 import { kindsCluster, MIXED, namespaceOf } from "../simulator/index.ts";
 import { ApelTable } from "./apel-table.ts";
 import { scratchDirectory } from "./store-script.ts";

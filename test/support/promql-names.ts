@@ -1,5 +1,5 @@
 import { parser } from "@prometheus-io/lezer-promql";
-import { META_METRICS } from "../../lib/agent/metrics/self.ts";
+import { SELF_METRICS } from "../../lib/agent/metrics/self.ts";
 import { GPU_METRICS, NODE_METRICS } from "../../lib/agent/probes/common/metric-families.ts";
 import { exposition } from "../../functions/common/metrics.ts";
 
@@ -55,7 +55,7 @@ async function accountingNames(): Promise<readonly string[]> {
 
 /** Every metric name that the agent, the accounting functions and the Pushgateway publish, the parts of histograms included. */
 export async function knownMetricNames(): Promise<ReadonlySet<string>> {
-  const meta = Object.entries(META_METRICS).flatMap(([name, { type }]) =>
+  const meta = Object.entries(SELF_METRICS).flatMap(([name, { type }]) =>
     type === "histogram" ? [`${name}_bucket`, `${name}_sum`, `${name}_count`] : [name],
   );
   const own = [...Object.keys(GPU_METRICS), ...Object.keys(NODE_METRICS), ...meta];

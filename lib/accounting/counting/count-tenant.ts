@@ -15,18 +15,18 @@ import {
   jobsOf,
 } from "./count-month.ts";
 import { type Observation, checkNamespace, checkOwnLabels, checkVoLabel, observe, voLabelWarning } from "./coverage.ts";
-import type { CountedPiece, FreshDay, Held, Ledger, Scratch } from "./ledger.ts";
+import type { CountedPiece, FreshDay, Held, Ledger, Checkpoint } from "./ledger.ts";
 import { OpenPods } from "./open-pods.ts";
 import {
-  FIRST_PACE,
-  JOBS_PACE,
+  FIRST_PIECE_SIZE,
+  JOBS_PIECE_SIZE,
   MOST_PODS,
   type MonthPlan,
   type PlanOptions,
-  STOPPABLE_PACE,
+  STOPPABLE_PIECE_SIZE,
   firstPiece,
   lookAhead,
-  paceAfter,
+  pieceSizeAfter,
   planMonth,
   watchWindow,
 } from "./schedule.ts";
@@ -51,7 +51,7 @@ export type CountOptions = PlanOptions & {
   /** asked before each piece: true ends the counting; what is settled is already stored */
   readonly stop?: () => boolean;
   /** keeps what is counted for the next invocation of the same run */
-  readonly scratch?: Scratch;
+  readonly scratch?: Checkpoint;
   readonly progress?: (done: number, days: number) => void;
 };
 
@@ -122,7 +122,7 @@ async function daysBefore(
 async function heldMonths(
   tenant: Tenant,
   months: readonly Period[],
-  scratch: Scratch | undefined,
+  scratch: Checkpoint | undefined,
 ): Promise<ReadonlyMap<string, Held>> {
   const held = new Map<string, Held>();
   for (const { month } of months) {
@@ -201,7 +201,8 @@ async function countPieces(
   const tiling = new Tiling();
   const writing = pLimit(DAYS_AT_ONCE);
   const mostPods = isIndividual(tenant) ? MOST_PODS.jobs : MOST_PODS.figures;
-  let pace = options.stop !== undefined ? STOPPABLE_PACE : isIndividual(tenant) ? JOBS_PACE : FIRST_PACE;
+  let pace =
+    options.stop !== undefined ? STOPPABLE_PIECE_SIZE : isIndividual(tenant) ? JOBS_PIECE_SIZE : FIRST_PIECE_SIZE;
   const asked = { days: 0, pieces: 0 };
   let warning: string | undefined;
   let done = 0;
@@ -221,7 +222,7 @@ async function countPieces(
         until,
       });
       const seconds = started === undefined ? undefined : (monitoring.clock?.() ?? started) - started;
-      pace = paceAfter(pace, { days: piece.length, seconds, pods: counted.finished }, mostPods);
+      pace = pieceSizeAfter(pace, { days: piece.length, seconds, pods: counted.finished }, mostPods);
       if (counted.isEmpty) await checks.namespaceKnown();
       const lastEnd = lastEndOf(counted);
       if (lastEnd !== undefined) await checks.labelsOwn(lastEnd);

@@ -213,7 +213,7 @@ function withPiece(held: Held, piece: z.infer<typeof heldPiece>): Held {
  * Where a run that does not fit into one Lambda invocation keeps its pieces until the next: also the days that are not
  * settled, which the ledger never holds. They are good only for the very same run, that is for the same `now`.
  */
-export class Scratch {
+export class Checkpoint {
   readonly #store: ObjectStore;
   readonly #run: string;
   readonly #damaged: (damage: Damage) => void;

@@ -104,7 +104,7 @@ export function watchWindow(
 }
 
 /** How many days are asked for at once. A value that is handed on from piece to piece; no result depends on it. */
-export type Pace = {
+export type PieceSize = {
   readonly days: number;
   /** the best size so far and what a day cost with it, seconds */
   readonly best?: { readonly days: number; readonly cost: number };
@@ -113,7 +113,7 @@ export type Pace = {
 };
 
 /** A piece that was counted: its days, how long it took (seconds, if there is a clock), and how many pods came. */
-type Paced = { readonly days: number; readonly seconds: number | undefined; readonly pods: number };
+type Measured = { readonly days: number; readonly seconds: number | undefined; readonly pods: number };
 
 /**
  * Pods of a piece, as the one before tells. While it is counted, memory holds their figures, some 130 bytes each; where
@@ -128,11 +128,11 @@ const CLEARLY = 1.25;
 const ENOUGH = 0.75;
 
 /** A month: in halves it costs a server some more, since each looks ahead. */
-export const FIRST_PACE: Pace = { days: MOST_DAYS, settled: false };
+export const FIRST_PIECE_SIZE: PieceSize = { days: MOST_DAYS, settled: false };
 /** Where single jobs are wanted: a busy month of them at once would need more memory than all else of a run. */
-export const JOBS_PACE: Pace = { days: 8, settled: false };
+export const JOBS_PIECE_SIZE: PieceSize = { days: 8, settled: false };
 /** Where a run may be stopped between pieces and go on later, little must be lost, and the first piece must get done. */
-export const STOPPABLE_PACE: Pace = { days: 4, settled: false };
+export const STOPPABLE_PIECE_SIZE: PieceSize = { days: 4, settled: false };
 
 /**
  * The pace after a piece. Every query looks up all series of the blocks that it touches, and looks past its last day, so
@@ -142,9 +142,9 @@ export const STOPPABLE_PACE: Pace = { days: 4, settled: false };
  * Without a clock the size stays.
  * @param mostPods one of MOST_PODS
  */
-export function paceAfter(pace: Pace, piece: Paced, mostPods: number = MOST_PODS.figures): Pace {
+export function pieceSizeAfter(pace: PieceSize, piece: Measured, mostPods: number = MOST_PODS.figures): PieceSize {
   const most = Math.max(1, Math.min(MOST_DAYS, Math.floor((mostPods * piece.days) / Math.max(1, piece.pods))));
-  const within = (next: Pace): Pace => ({ ...next, days: Math.min(next.days, most) });
+  const within = (next: PieceSize): PieceSize => ({ ...next, days: Math.min(next.days, most) });
   // A remainder says nothing of this size; a short month does.
   const tells = piece.days <= pace.days && piece.days >= pace.days * ENOUGH;
   if (piece.seconds === undefined || !tells || pace.settled) return within(pace);

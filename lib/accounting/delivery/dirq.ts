@@ -14,7 +14,7 @@ import {
 } from "./queue.ts";
 
 /** How long to wait for another gridmeter, milliseconds. */
-export const PATIENCE = 30_000;
+export const LOCK_WAIT_MS = 30_000;
 
 /** ssmsend's queue with `path_type: dirq`, file by file as python-dirq's QueueSimple reads it. */
 export class DirqQueue implements MessageQueue {
@@ -23,7 +23,7 @@ export class DirqQueue implements MessageQueue {
   readonly #patience: number;
   readonly #warn: (text: string) => void;
 
-  constructor(root: string, patience = PATIENCE, warn: (text: string) => void = () => undefined) {
+  constructor(root: string, patience = LOCK_WAIT_MS, warn: (text: string) => void = () => undefined) {
     this.#root = root;
     this.#patience = patience;
     this.#warn = warn;

@@ -16,7 +16,7 @@ import type { S3Store } from "../store/s3.ts";
 import { LAST_GENERATION, parseOutgoingKey } from "./outgoing.ts";
 
 /** What the queue tells of an outgoing object: where it is, what it must be, and whose it is. S3 holds the truth. */
-const doorbell = z.object({
+const notificationShape = z.object({
   v: z.literal(1),
   bucket: z.string().min(1),
   /** the object's whole key in the bucket */
@@ -28,7 +28,7 @@ const doorbell = z.object({
   month: z.string().refine(isMonth),
   generation: z.int().min(1).max(LAST_GENERATION),
 });
-export type Doorbell = z.infer<typeof doorbell>;
+export type Notification = z.infer<typeof notificationShape>;
 
 /** SQS takes so many in one batch. */
 const BATCH = 10;
@@ -39,16 +39,16 @@ export function sha256Of(body: string): string {
 }
 
 /** Reads a queue message. */
-export function parseDoorbell(
+export function parseNotification(
   text: string,
-): { readonly ok: true; readonly doorbell: Doorbell } | { readonly ok: false; readonly problem: string } {
+): { readonly ok: true; readonly doorbell: Notification } | { readonly ok: false; readonly problem: string } {
   let json: unknown;
   try {
     json = JSON.parse(text);
   } catch {
     return { ok: false, problem: "it is not JSON" };
   }
-  const parsed = doorbell.safeParse(json);
+  const parsed = notificationShape.safeParse(json);
   if (parsed.success) return { ok: true, doorbell: parsed.data };
   return { ok: false, problem: `it has another shape: ${shapeText(parsed.error)}` };
 }
@@ -58,8 +58,8 @@ export function parseDoorbell(
  * and needs none.
  * @throws GridmeterError `store_failed`
  */
-export async function doorbellsOf(outbox: S3Store, keys: readonly string[]): Promise<readonly Doorbell[]> {
-  const doorbells: Doorbell[] = [];
+export async function notificationsOf(outbox: S3Store, keys: readonly string[]): Promise<readonly Notification[]> {
+  const doorbells: Notification[] = [];
   for (const key of keys) {
     const parsed = parseOutgoingKey(key);
     const object = await outbox.get(key);
@@ -88,7 +88,7 @@ export function unitGroup({ site, submitHost, month }: Unit): string {
  * nothing: the spooler sweeps `outgoing/` for what no message told of. So only the objects of this very run are rung for.
  * @throws GridmeterError `queue_failed`; some may have been sent then
  */
-export async function ring(sqs: SQSClient, queueUrl: string, objects: readonly Doorbell[]): Promise<void> {
+export async function notify(sqs: SQSClient, queueUrl: string, objects: readonly Notification[]): Promise<void> {
   for (let from = 0; from < objects.length; from += BATCH) {
     const batch = objects.slice(from, from + BATCH);
     const command = new SendMessageBatchCommand({
@@ -105,17 +105,17 @@ export async function ring(sqs: SQSClient, queueUrl: string, objects: readonly D
       if (first !== undefined)
         throw new Error(`${Failed.length} of ${batch.length} messages: ${first.Message ?? first.Code ?? ""}`);
     } catch (thrown) {
-      throw unrung(thrown, queueUrl);
+      throw notSent(thrown, queueUrl);
     }
   }
 }
 
-function fifo(object: Doorbell) {
+function fifo(object: Notification) {
   // A deduplication id holds 128 characters, a key up to 1024.
   return { MessageGroupId: unitGroup(object), MessageDeduplicationId: sha256Of(object.key) };
 }
 
-function unrung(thrown: unknown, queueUrl: string): GridmeterError {
+function notSent(thrown: unknown, queueUrl: string): GridmeterError {
   const kept = "The messages are stored all the same, and the spooler's next sweep finds them.";
   return sqsError(thrown, "tell the spooler through", "sqs:SendMessage", queueUrl, kept);
 }
@@ -124,7 +124,7 @@ function unrung(thrown: unknown, queueUrl: string): GridmeterError {
 export type TakenMessage = { readonly id: string; readonly receipt: string; readonly text: string };
 
 /** The queue that tells of outgoing objects. Messages may come twice and out of order. */
-export interface BellQueue {
+export interface NotificationQueue {
   /**
    * Waits up to `seconds` (at most 20) for messages, up to 10; none if `stop` comes first.
    * @throws GridmeterError `queue_failed`
@@ -140,7 +140,7 @@ export interface BellQueue {
 export const LONGEST_POLL = 20;
 const AGAIN = "Messages that were taken come again.";
 
-export class SqsBell implements BellQueue {
+export class SqsNotifications implements NotificationQueue {
   readonly #sqs: SQSClient;
   readonly #url: string;
   readonly #visibility: number;

@@ -1,7 +1,7 @@
 import { errnoOf, storeError } from "../../shared/fs.ts";
 import { GuardedFolder, Odd } from "../store/guarded-folder.ts";
 import { checkQueueOwner } from "../store/ownership.ts";
-import { PATIENCE } from "./dirq.ts";
+import { LOCK_WAIT_MS } from "./dirq.ts";
 import { type Held, withQueueLock } from "./lock.ts";
 import {
   LARGEST_QUEUED,
@@ -23,7 +23,7 @@ export class PlainDirectoryQueue implements MessageQueue {
   readonly #patience: number;
   readonly #warn: (text: string) => void;
 
-  constructor(root: string, patience = PATIENCE, warn: (text: string) => void = () => undefined) {
+  constructor(root: string, patience = LOCK_WAIT_MS, warn: (text: string) => void = () => undefined) {
     this.#root = root;
     this.#patience = patience;
     this.#warn = warn;

@@ -3,20 +3,20 @@ import { GridmeterError, errorText } from "../../shared/errors.ts";
 import type { Unit } from "../model/tenant.ts";
 import type { S3Store } from "../store/s3.ts";
 import { type DeliveryReport, deliverAll } from "./deliver.ts";
-import { type BellQueue, LONGEST_POLL, type TakenMessage, parseDoorbell } from "./notifications.ts";
+import { type NotificationQueue, LONGEST_POLL, type TakenMessage, parseNotification } from "./notifications.ts";
 import { type DeliveryStatus, bodyHash, listOutgoing, parseOutgoingKey, unitPrefix } from "./outgoing.ts";
 import type { MessageQueue } from "./queue.ts";
 
 /** Seconds to wait after a fault; doubled each time up to the most. */
-type Patience = { readonly first: number; readonly most: number };
-const PATIENCE: Patience = { first: 1, most: 60 };
+type Polling = { readonly first: number; readonly most: number };
+const POLLING: Polling = { first: 1, most: 60 };
 
 type SpoolOptions = {
   /** seconds between two sweeps of `outgoing/` */
   readonly sweepInterval: number;
   /** what is in hand is finished, then the spooler ends */
   readonly stop: AbortSignal;
-  readonly patience?: Patience;
+  readonly patience?: Polling;
 };
 
 /**
@@ -24,7 +24,7 @@ type SpoolOptions = {
  * did not tell of. No fault of S3, SQS or the directory ends it: it is logged and tried again after a growing wait.
  */
 export async function spoolForever(ports: SpoolPorts, options: SpoolOptions): Promise<void> {
-  const { sweepInterval, stop, patience = PATIENCE } = options;
+  const { sweepInterval, stop, patience = POLLING } = options;
   let wait = patience.first;
   let nextSweep = 0;
   const round = new SpoolRound(ports);
@@ -76,7 +76,7 @@ export async function spoolOnce(ports: SpoolPorts, stop: AbortSignal): Promise<r
   return round.errors;
 }
 
-async function drain(round: SpoolRound, bell: BellQueue, stop: AbortSignal): Promise<void> {
+async function drain(round: SpoolRound, bell: NotificationQueue, stop: AbortSignal): Promise<void> {
   while (!stop.aborted) {
     const messages = await bell.receive(1, stop);
     if (messages.length === 0 || !(await round.take(messages, bell))) return;
@@ -92,7 +92,7 @@ export type SpoolPorts = {
   readonly store: S3Store;
   readonly queue: MessageQueue;
   /** without it, only sweeps find what is outgoing */
-  readonly bell?: BellQueue;
+  readonly bell?: NotificationQueue;
   readonly log: SpoolLog;
   /** epoch seconds */
   readonly now: () => number;
@@ -131,7 +131,7 @@ export class SpoolRound {
    * Deals with messages taken from the queue: delivers the units they tell of and removes them; one whose object must wait
    * comes again in a minute, one that is of no use is set aside. True if any of them could be dealt with.
    */
-  async take(messages: readonly TakenMessage[], bell: BellQueue): Promise<boolean> {
+  async take(messages: readonly TakenMessage[], bell: NotificationQueue): Promise<boolean> {
     const judged = messages.map((message) => ({ message, verdict: judge(message, this.#ports.store) }));
     const units = new Map(
       judged.flatMap(({ verdict }) => (verdict.kind === "rung" ? [[unitPrefix(verdict.unit), verdict.unit]] : [])),
@@ -226,7 +226,7 @@ const poisoned = (reason: string): Verdict => ({ kind: "poisoned", reason });
  * queue: a message whose hash fits the key promises the same as the key does.
  */
 export function judge({ text }: TakenMessage, store: Pick<S3Store, "place" | "ownKey">): Verdict {
-  const parsed = parseDoorbell(text);
+  const parsed = parseNotification(text);
   if (!parsed.ok) return poisoned(parsed.problem);
   const { bucket, key: fullKey, sha256, site, submitHost, month, generation } = parsed.doorbell;
   const { place } = store;

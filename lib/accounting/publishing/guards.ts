@@ -23,7 +23,7 @@ export const unitKey = (unit: Unit): string => JSON.stringify([unit.site, unit.s
 const baseline = (state: UnitState): readonly Figure[] => (state.pending ?? state.published)?.figures ?? [];
 
 /** What APEL may hold: the run that reserved a publication may just as well have been killed before it wrote a message. */
-const standing = ({ pending, published }: UnitState): readonly Figure[] => [
+const publishedFigures = ({ pending, published }: UnitState): readonly Figure[] => [
   ...(published?.figures ?? []),
   ...(pending?.figures ?? []),
 ];
@@ -67,7 +67,7 @@ export function guard(
   const configured = new Set(tenants.map(({ tenant }) => unitKey(current(tenant))));
   for (const state of states) {
     const key = unitKey(state.unit);
-    for (const figure of standing(state)) {
+    for (const figure of publishedFigures(state)) {
       const owner = isNothing(figure) ? undefined : ownerOf(figure, tenants);
       if (owner === undefined || unitKey(current(owner.tenant)) === key) continue;
       left.set(key, state.unit);
@@ -114,9 +114,9 @@ function sum(figures: readonly Figure[]): Amount {
 }
 
 /** A unit under which single jobs of a source stand at APEL, or may stand. */
-type Standing = { readonly source: string; readonly unit: Unit };
+type PublishedJobRecords = { readonly source: string; readonly unit: Unit };
 
-function jobRecordsThatStand(states: readonly UnitState[]): readonly Standing[] {
+function publishedJobRecords(states: readonly UnitState[]): readonly PublishedJobRecords[] {
   return states.flatMap(({ unit, published, pending }) =>
     [published, pending].flatMap((publication) =>
       Object.entries(publication?.individual ?? {})
@@ -132,13 +132,13 @@ function jobRecordsThatStand(states: readonly UnitState[]): readonly Standing[] 
  * another site (APEL keys jobs by site). Another submit host is fine, since it is no part of their key.
  * @param months the unit's counted tenants; @param states all units of the month
  */
-export function singlesFault(
+export function jobRecordsFault(
   unit: Unit,
   months: readonly CountedMonth[],
   states: readonly UnitState[],
 ): GridmeterError | undefined {
   const name = `${unit.site} ${unit.submitHost} ${unit.month}`;
-  const singles = jobRecordsThatStand(states);
+  const singles = publishedJobRecords(states);
   for (const { tenant, days } of months) {
     if (days.every((day) => day.groups.length === 0)) continue;
     const elsewhere = singles.find(({ source, unit: { site } }) => source === sourceOf(tenant) && site !== unit.site);

@@ -10,7 +10,7 @@ import { type OutgoingKey, contentFault, listGenerations, putGeneration } from "
 import { type Tenant, type Unit, isIndividual, voOf } from "../model/tenant.ts";
 import type { ObjectStore } from "../store/store.ts";
 import { type DecideOptions, type Decision, type Want, decide } from "./decide.ts";
-import { type GuardReport, type Move, cpuFault, guard, singlesFault, unitKey } from "./guards.ts";
+import { type GuardReport, type Move, cpuFault, guard, jobRecordsFault, unitKey } from "./guards.ts";
 import { individualWant } from "./jobs.ts";
 import { type MonthlyRecord, monthlyRecords } from "./records.ts";
 import { type Figure, type HeldState, type UnitState, readState, readStates, sourceOf, writeState } from "./state.ts";
@@ -184,7 +184,7 @@ function decideUnit(
   if (months.length > 0 && months.every((each) => each.empty)) return { action: "empty" };
   const cpu = cpuFault(unit, months);
   if (cpu !== undefined) return { action: "refuse", error: cpu };
-  const singles = singlesFault(
+  const singles = jobRecordsFault(
     unit,
     months,
     states.map((each) => each.state),

@@ -33,7 +33,7 @@ type LoadRequest = {
 export type LoadedSettings = Settings;
 
 /** Where messages and the ledger are, as written; undefined where nothing names the place. */
-export type LoadedPlaces = {
+export type LoadedStores = {
   readonly output: string | undefined;
   readonly ledger: string | undefined;
   readonly warnings: readonly string[];
@@ -83,7 +83,7 @@ export function loadSettings(request: LoadRequest): LoadedSettings {
  * Defaults are left to the command.
  * @throws GridmeterError `config_invalid`
  */
-export function loadPlaces(request: LoadRequest): LoadedPlaces {
+export function loadStores(request: LoadRequest): LoadedStores {
   const { merged, names } = gathered(request);
   const { problems: wrong } = readSettings(placeSettings, placeSettings.partial(), merged);
   const problems = [...names.problems, ...wrong];

@@ -36,7 +36,7 @@ let hangingReads = 0;
  * Not found: a process that left the group, lost its parent and wiped its environment (`env -i`, sudo, setproctitle); one of
  * a container that a daemon started on the command's behalf; without /proc, any. Never throws.
  */
-export function findStrays(tree: Tree, lazily = false): Promise<readonly ProcessEntry[]> {
+export function findOrphans(tree: Tree, lazily = false): Promise<readonly ProcessEntry[]> {
   return new Promise((answer) => {
     waiting.push({ tree, answer });
     if (lazily) timer ??= setTimeout(lookNow, LAZY).unref();
@@ -61,7 +61,7 @@ async function look(): Promise<void> {
       const first = requests.every(({ tree }) => tree.isRecent) ? requests.map(({ tree }) => tree.pid) : undefined;
       const entries = starts.length === 0 ? [] : await processesSince(Math.min(...starts), first);
       const marks = await readMarks(entries);
-      for (const { tree, answer } of requests) answer(straysOf(tree, entries, marks));
+      for (const { tree, answer } of requests) answer(orphansOf(tree, entries, marks));
     } catch {
       waiting.push(...requests);
       await sleep(STARVED_PAUSE, undefined, { ref: false });
@@ -70,7 +70,7 @@ async function look(): Promise<void> {
   looking = false;
 }
 
-function straysOf(
+function orphansOf(
   tree: Tree,
   entries: readonly ProcessEntry[],
   marks: ReadonlyMap<number, string>,
@@ -153,7 +153,7 @@ const HOLDS_PROGRAM = 500;
  */
 export async function endTree(tree: Tree, grace: number, killed: () => void): Promise<void> {
   // First the search: once a parent has ended, a child that wiped its environment is nobody's.
-  const found = await findStrays(tree);
+  const found = await findOrphans(tree);
   tree.signal("SIGTERM");
   for (const stray of found) signalProcess(stray, "SIGTERM");
   const gone = () => tree.isReaped && !found.some(isAlive);
@@ -162,7 +162,7 @@ export async function endTree(tree: Tree, grace: number, killed: () => void): Pr
   const holdsUntil = performance.now() + HOLDS_PROGRAM;
   for (let pause = FIRST_SEARCH; ; pause = Math.min(2 * pause, LAST_SEARCH)) {
     tree.signal("SIGKILL");
-    const strays = await findStrays(tree);
+    const strays = await findOrphans(tree);
     for (const stray of strays) signalProcess(stray, "SIGKILL");
     killed();
     if (tree.isReaped && strays.length === 0) return;

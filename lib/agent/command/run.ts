@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { GridmeterError } from "../../shared/errors.ts";
-import { endTree, findStrays, lookNow } from "./orphans.ts";
+import { endTree, findOrphans, lookNow } from "./orphans.ts";
 import { Tree } from "./processes.ts";
 import { Capture, type Child, commandEnvironment, startCommand } from "./start.ts";
 import type { Command, CommandResult } from "./types.ts";
@@ -92,7 +92,7 @@ class Run {
       if (nothingLeft) outcome.leave();
       outcome.settle(ending);
       closeOurEnds();
-      if (nothingLeft && (await findStrays(tree, true)).length === 0) return;
+      if (nothingLeft && (await findOrphans(tree, true)).length === 0) return;
     }
     stdout.forget();
     stderr.forget();

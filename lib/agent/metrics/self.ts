@@ -6,7 +6,7 @@ import type { CommandRun, Probe, ProbeRun } from "../probes/common/probe.ts";
 /** What the agent's process costs, its children apart. Its memory is not known while it has no file descriptors left. */
 export type ProcessFigures = { readonly residentBytes: number | undefined; readonly cpuSeconds: number };
 
-export type MetaOptions = {
+export type SelfMetricsOptions = {
   readonly probes: readonly Pick<Probe, "name" | "interval" | "timeout" | "stuck">[];
   readonly version: string;
   /** epoch seconds */
@@ -17,13 +17,13 @@ export type MetaOptions = {
 };
 
 /** The account of all probes' runs and of the agent itself: the metrics that stay when data vanish. */
-export class Meta {
-  readonly #options: MetaOptions;
+export class SelfMetrics {
+  readonly #options: SelfMetricsOptions;
   readonly #started: number;
   readonly #accounts: ReadonlyMap<string, ProbeAccount>;
 
   /** @throws GridmeterError config_invalid if two probes have one name, or one that of the agent's own group */
-  constructor(options: MetaOptions) {
+  constructor(options: SelfMetricsOptions) {
     this.#options = options;
     this.#started = options.wallClock();
     const { probes } = options;
@@ -291,18 +291,18 @@ export class PushAccount {
 }
 
 /** A family of the catalogue with its samples. */
-function family(name: MetaMetricName, samples: readonly Sample[]): Family {
-  const { help, type } = META_METRICS[name];
+function family(name: SelfMetricName, samples: readonly Sample[]): Family {
+  const { help, type } = SELF_METRICS[name];
   return { name, help, type, samples };
 }
 
 /** A family with one sample and no labels of its own, or none if there is no value: what is not known is absent. */
-function single(name: MetaMetricName, value: number | undefined): Family {
+function single(name: SelfMetricName, value: number | undefined): Family {
   return family(name, value === undefined ? [] : [{ labels: {}, value }]);
 }
 
 /** One metric about the agent itself. The label `probe` is on every series and is not repeated in `labels`. */
-type MetaEntry = {
+type SelfMetricEntry = {
   readonly type: "gauge" | "counter" | "histogram";
   readonly help: string;
   readonly labels: readonly string[];
@@ -311,8 +311,8 @@ type MetaEntry = {
 };
 
 const of =
-  (group: MetaEntry["group"], type: MetaEntry["type"]) =>
-  (help: string, labels: readonly string[] = []): MetaEntry => ({ type, help, labels, group });
+  (group: SelfMetricEntry["group"], type: SelfMetricEntry["type"]) =>
+  (help: string, labels: readonly string[] = []): SelfMetricEntry => ({ type, help, labels, group });
 
 const gauge = of("each", "gauge");
 const counter = of("each", "counter");
@@ -339,7 +339,7 @@ export const DURATION_BUCKETS = [
  * Every metric about the agent and its probes, beside those of GPUs (GPU_METRICS) and of the node (NODE_METRICS). They stay when
  * data vanish, so that an alert can say which command hangs. A name has one type and one help text everywhere.
  */
-export const META_METRICS = {
+export const SELF_METRICS = {
   gridmeter_probe_enabled: gauge("1 if the probe runs; 0 if it is disabled or its tool or device is missing."),
   gridmeter_probe_success: gauge("1 if the last run was ok, 0 if not; absent before the first run and while disabled."),
   gridmeter_probe_last_duration_seconds: gauge("How long the last run took, whatever it came to."),
@@ -374,6 +374,6 @@ export const META_METRICS = {
   ),
   gridmeter_probe_agent_resident_memory_bytes: agentGauge("Memory of the agent, without its children."),
   gridmeter_probe_agent_cpu_seconds_total: agentCounter("CPU time of the agent, without its children."),
-} as const satisfies Record<`gridmeter_${"probe" | "command" | "push"}_${string}`, MetaEntry>;
+} as const satisfies Record<`gridmeter_${"probe" | "command" | "push"}_${string}`, SelfMetricEntry>;
 
-type MetaMetricName = keyof typeof META_METRICS;
+type SelfMetricName = keyof typeof SELF_METRICS;

@@ -11,11 +11,11 @@ import {
 } from "../../shared/exposition.ts";
 import type { Probe, ProbeRun } from "../probes/common/probe.ts";
 import type { JoinedMetrics, Readings } from "../probes/registry.ts";
-import type { Meta, ProbeFigures } from "./self.ts";
+import type { SelfMetrics, ProbeFigures } from "./self.ts";
 
-export type BoardOptions = {
+export type MetricStoreOptions = {
   readonly probes: readonly Pick<Probe, "name" | "interval" | "timeout">[];
-  readonly meta: Meta;
+  readonly meta: SelfMetrics;
   readonly joins: readonly Join[];
   readonly extras?: readonly Extra[];
   /** what the program itself knows of a metric's name */
@@ -43,8 +43,8 @@ type View = { readonly blocks: ReadonlyMap<string, readonly Block[]>; readonly d
  * What the agent shows: the data of probes whose last run was ok and is not too old, and the account of all. Probes' runs come
  * in; a scrape and the Pushgateway read. Data are laid out once a run, so that a scrape only puts texts together.
  */
-export class Board {
-  readonly #options: BoardOptions;
+export class MetricStore {
+  readonly #options: MetricStoreOptions;
   readonly #held = new Map<string, Held>();
   readonly #laid: Laid = new WeakMap();
   readonly #accounts = new WeakMap<Family, Block>();
@@ -53,7 +53,7 @@ export class Board {
   /** when the next of the data shown grow too old */
   #expires = Infinity;
 
-  constructor(options: BoardOptions) {
+  constructor(options: MetricStoreOptions) {
     this.#options = options;
   }
 

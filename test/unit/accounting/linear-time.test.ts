@@ -39,7 +39,7 @@ import {
   milliCores,
   wholeNumber,
 } from "../../../lib/shared/config-values.ts";
-import { parseDoorbell } from "../../../lib/accounting/delivery/notifications.ts";
+import { parseNotification } from "../../../lib/accounting/delivery/notifications.ts";
 import { parseOutgoingKey } from "../../../lib/accounting/delivery/outgoing.ts";
 import { hider } from "../../../lib/accounting/prometheus/auth.ts";
 import { certificateProblems } from "../../../lib/accounting/prometheus/certificates.ts";
@@ -120,7 +120,7 @@ const READERS: readonly (readonly [string, (text: string) => unknown, number])[]
   ["the key of an object", parseOutgoingKey, 100_000],
   ["a key's segment", readSegment, 4096],
   ["a store's key", isKey, 100_000],
-  ["a queue message", parseDoorbell, 200_000],
+  ["a queue message", parseNotification, 200_000],
   ["a work item", parseWorkItem, 200_000],
   ["a cgroup id", uidOfId, 100_000],
   ["a sample", numberOf, 100_000],

@@ -1,12 +1,12 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
-  FIRST_PACE,
-  JOBS_PACE,
+  FIRST_PIECE_SIZE,
+  JOBS_PIECE_SIZE,
   MOST_PODS,
-  type Pace,
-  STOPPABLE_PACE,
-  paceAfter,
+  type PieceSize,
+  STOPPABLE_PIECE_SIZE,
+  pieceSizeAfter,
 } from "../../../lib/accounting/counting/schedule.ts";
 import type { Monitoring } from "../../../lib/accounting/model/monitoring.ts";
 import { ended, cluster, at, tenant, texts, World } from "./world.ts";
@@ -17,7 +17,7 @@ import { changedMonitoring } from "../../support/stub-monitoring.ts";
 function sizes(
   cost: (days: number) => number,
   podsADay = 100,
-  first: Pace = FIRST_PACE,
+  first: PieceSize = FIRST_PIECE_SIZE,
   mostPods: number = MOST_PODS.figures,
 ): number[] {
   const found: number[] = [];
@@ -25,7 +25,7 @@ function sizes(
   for (let index = 0; index < 4; index += 1) {
     const { days } = pace;
     found.push(days);
-    pace = paceAfter(pace, { days, seconds: days * cost(days), pods: days * podsADay }, mostPods);
+    pace = pieceSizeAfter(pace, { days, seconds: days * cost(days), pods: days * podsADay }, mostPods);
   }
   return found;
 }
@@ -38,35 +38,37 @@ describe("the size of pieces follows what is measured", () => {
   });
 
   test("a week of single jobs, then as many days as memory holds", () => {
-    const singles = (podsADay: number) => sizes(() => 1, podsADay, JOBS_PACE, MOST_PODS.jobs);
+    const singles = (podsADay: number) => sizes(() => 1, podsADay, JOBS_PIECE_SIZE, MOST_PODS.jobs);
     expect(singles(100)).toEqual([8, 16, 32, 32]);
     expect(singles(10_000)).toEqual([8, 13, 13, 13]);
     expect(singles(1_000_000)).toEqual([8, 1, 1, 1]);
   });
 
   test("where a run may be stopped it doubles from four days on, where larger pieces are cheaper or cost the same", () => {
-    const from = STOPPABLE_PACE;
+    const from = STOPPABLE_PIECE_SIZE;
     expect(sizes((days) => 10 + 5 / days, 100, from)).toEqual([4, 8, 16, 32]);
     expect(sizes(() => 1, 100, from)).toEqual([4, 8, 16, 32]);
   });
 
   test("it goes back to the size before one that is clearly dearer, and stays", () => {
-    expect(sizes((days) => (days > 6 ? 2 : 1), 100, STOPPABLE_PACE)).toEqual([4, 8, 4, 4]);
-    const wide = paceAfter(paceAfter(STOPPABLE_PACE, { days: 4, seconds: 4, pods: 1 }), {
+    expect(sizes((days) => (days > 6 ? 2 : 1), 100, STOPPABLE_PIECE_SIZE)).toEqual([4, 8, 4, 4]);
+    const wide = pieceSizeAfter(pieceSizeAfter(STOPPABLE_PIECE_SIZE, { days: 4, seconds: 4, pods: 1 }), {
       days: 8,
       seconds: 8,
       pods: 1,
     });
-    expect(paceAfter(wide, { days: 14, seconds: 28, pods: 1 }).days).toBe(8);
+    expect(pieceSizeAfter(wide, { days: 14, seconds: 28, pods: 1 }).days).toBe(8);
   });
 
   test("what is only a little dearer may be chance", () => {
-    expect(sizes((days) => 1 + days / 100, 100, STOPPABLE_PACE)).toContain(32);
+    expect(sizes((days) => 1 + days / 100, 100, STOPPABLE_PIECE_SIZE)).toContain(32);
   });
 
   test("without a clock it stays, and remainders say nothing", () => {
-    expect(paceAfter(STOPPABLE_PACE, { days: 4, seconds: undefined, pods: 1 })).toEqual(STOPPABLE_PACE);
-    expect(paceAfter(STOPPABLE_PACE, { days: 2, seconds: 100, pods: 1 })).toEqual(STOPPABLE_PACE);
+    expect(pieceSizeAfter(STOPPABLE_PIECE_SIZE, { days: 4, seconds: undefined, pods: 1 })).toEqual(
+      STOPPABLE_PIECE_SIZE,
+    );
+    expect(pieceSizeAfter(STOPPABLE_PIECE_SIZE, { days: 2, seconds: 100, pods: 1 })).toEqual(STOPPABLE_PIECE_SIZE);
   });
 
   test("it always asks for a day at least", () => {
@@ -80,9 +82,9 @@ describe("the size of pieces follows what is measured", () => {
           }),
         ),
         (pieces) => {
-          let pace: Pace = FIRST_PACE;
+          let pace: PieceSize = FIRST_PIECE_SIZE;
           for (const piece of pieces) {
-            pace = paceAfter(pace, piece);
+            pace = pieceSizeAfter(pace, piece);
             expect(pace.days).toBeGreaterThanOrEqual(1);
             expect(pace.days).toBeLessThanOrEqual(32);
           }

@@ -3,7 +3,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parseStat } from "../../../lib/agent/command/processes.ts";
 import { parseAddress } from "../../../lib/agent/server.ts";
-import { Troubles } from "../../../lib/agent/publisher.ts";
+import { ErrorLog } from "../../../lib/agent/publisher.ts";
 import type { Output } from "../../../lib/agent/command/types.ts";
 import { gatewayUrl, listen, seconds, text as textSetting } from "../../../lib/agent/config-values.ts";
 import { parseCgroup } from "../../../lib/agent/probes/common/cgroup.ts";
@@ -121,7 +121,7 @@ const PARSERS: readonly (readonly [string, number, Work])[] = [
   ["a gateway's list", 1024 * KIB, (text) => new GroupScanner(() => undefined).write(Buffer.from(`{"status":"success","data":[{"labels":{"${text}`))],
   ["a gateway's group", 64 * KIB, (text) => groupPath({ job: text, a: text })],
   ["a gateway's address", 64 * KIB, (text) => [parseUrl(`http://x/${text}`, ""), nameOf(new URL(`http://x/${text}x`)), below(new URL(`http://x/${text}`), "/a")]],
-  ["a gateway's words", 64 * KIB, (text) => new Troubles(keptLog()).met({}, { result: "refused", status: 400, message: text, seconds: 0, ofGroup: false })],
+  ["a gateway's words", 64 * KIB, (text) => new ErrorLog(keptLog()).met({}, { result: "refused", status: 400, message: text, seconds: 0, ofGroup: false })],
   ["a duration", 64 * KIB, (text) => [seconds(1, 10).safeParse(text), seconds(1, 10).safeParse(`${text}x`)]],
   ["settings", 64 * KIB, (text) => [listen.safeParse(text), gatewayUrl.safeParse(`http://x/${text}x`), textSetting("a").safeParse(text)]],
 ]; // prettier-ignore

@@ -2,9 +2,9 @@ import { describe, expect, test } from "vitest";
 import { encode, render } from "../../../lib/shared/exposition.ts";
 import {
   DURATION_BUCKETS,
-  META_METRICS,
-  Meta,
-  type MetaOptions,
+  SELF_METRICS,
+  SelfMetrics,
+  type SelfMetricsOptions,
   PushAccount,
   durationBounds,
 } from "../../../lib/agent/metrics/self.ts";
@@ -15,8 +15,8 @@ import { run } from "../../support/agent-parts.ts";
 let time = 1_700_000_000;
 const probe = (name: string, timeout = 10) => ({ name, interval: 30, timeout, stuck: () => 1 });
 
-function account(more: Partial<MetaOptions> = {}): { meta: Meta; text: (group: string) => string } {
-  const meta = new Meta({
+function account(more: Partial<SelfMetricsOptions> = {}): { meta: SelfMetrics; text: (group: string) => string } {
+  const meta = new SelfMetrics({
     probes: [probe("ps"), probe("lsof")],
     version: "1.2.3",
     wallClock: () => time,
@@ -188,9 +188,9 @@ test("every metric of the catalogue is published, with its labels, and no other"
   pushes.ended("ok", 1, time);
   const families = [...meta.families("ps"), ...account({ pushes }).meta.families("agent")];
   const filled = families.filter(({ samples }) => samples.length > 0);
-  expect(filled.map(({ name }) => name).toSorted()).toEqual(Object.keys(META_METRICS).toSorted());
+  expect(filled.map(({ name }) => name).toSorted()).toEqual(Object.keys(SELF_METRICS).toSorted());
   for (const { name, samples } of filled) {
-    const labels = META_METRICS[name as keyof typeof META_METRICS].labels;
+    const labels = SELF_METRICS[name as keyof typeof SELF_METRICS].labels;
     for (const sample of samples) {
       expect(Object.keys(sample.labels).filter((label) => label !== "le")).toEqual(labels);
     }

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { PushAccount } from "../../../lib/agent/metrics/self.ts";
-import { Outage, PublishQueue, Troubles, backOff } from "../../../lib/agent/publisher.ts";
+import { CircuitBreaker, PublishQueue, ErrorLog, backOff } from "../../../lib/agent/publisher.ts";
 import { type Outcome, authorizationOf, place, removeUntil } from "../../../lib/agent/own-groups.ts";
 import { FakeClock, keptLog } from "../../support/agent-parts.ts";
 
@@ -173,7 +173,7 @@ describe("a gateway that is down", () => {
   });
 
   test("several requests that fail together are one failure", () => {
-    const outage = new Outage(() => 0.5);
+    const outage = new CircuitBreaker(() => 0.5);
     for (let sent = 0; sent < 3; sent++) outage.failed(0, 10);
     expect(outage.round).toBe(1);
     expect([outage.mayAsk(10.4), outage.mayAsk(10.5)]).toEqual([false, true]);
@@ -185,7 +185,7 @@ describe("a gateway that is down", () => {
 
   test("is told of once, and again when it is something else", () => {
     const log = keptLog();
-    const troubles = new Troubles(log);
+    const troubles = new ErrorLog(log);
     const clash = (value: number, name: string) => ({
       ...refusal,
       message: `answered 400 (2 error(s) occurred:\n* collected metric "${name}" { gauge:<value:${value} > } is not a COUNTER)`,
@@ -218,7 +218,7 @@ describe("a gateway that is down", () => {
       ["info", "", "", ""],
     ]);
     const many = keptLog();
-    const flood = new Troubles(many);
+    const flood = new ErrorLog(many);
     for (let each = 0; each < 100; each++) flood.met({}, outcome("failed", { message: "x".repeat(each) }));
     expect(many.said).toHaveLength(5);
   });

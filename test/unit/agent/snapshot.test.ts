@@ -1,7 +1,13 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { knownMetric } from "../../../lib/agent/agent.ts";
-import { Meta } from "../../../lib/agent/metrics/self.ts";
-import { Board, type BoardOptions, type Join, freshData, shownUntil } from "../../../lib/agent/metrics/store.ts";
+import { SelfMetrics } from "../../../lib/agent/metrics/self.ts";
+import {
+  MetricStore,
+  type MetricStoreOptions,
+  type Join,
+  freshData,
+  shownUntil,
+} from "../../../lib/agent/metrics/store.ts";
 import { RESULT_KINDS } from "../../../lib/agent/command/types.ts";
 import { gauge, ok, run } from "../../support/agent-parts.ts";
 
@@ -24,15 +30,15 @@ beforeEach(() => {
   faults = [];
 });
 
-function board(more: Partial<BoardOptions> = {}): Board {
-  const meta = new Meta({
+function board(more: Partial<MetricStoreOptions> = {}): MetricStore {
+  const meta = new SelfMetrics({
     probes,
     version: "1",
     wallClock: () => 1.7e9,
     process: () => ({ residentBytes: 1, cpuSeconds: 1 }),
   });
   const fault = (text: string): void => void faults.push(text);
-  return new Board({ probes, meta, joins: [join], catalogue: knownMetric, clock: () => now, fault, ...more });
+  return new MetricStore({ probes, meta, joins: [join], catalogue: knownMetric, clock: () => now, fault, ...more });
 }
 
 const has = (text: string, name: string): boolean => new RegExp(`^${name}\\{`, "m").test(text);

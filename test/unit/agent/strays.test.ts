@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { expect, onTestFinished, test } from "vitest";
-import { findStrays } from "../../../lib/agent/command/orphans.ts";
+import { findOrphans } from "../../../lib/agent/command/orphans.ts";
 import { Tree } from "../../../lib/agent/command/processes.ts";
 import { ownSleep, within } from "../../support/process-watch.ts";
 
@@ -37,7 +37,7 @@ test("a process that is in the middle of an exec when it is looked for is found 
   // Several tries, since on a busy machine a moment may be long.
   for (let tries = 0; ; tries++) {
     const stray = await strayWithoutEnvironment(mark);
-    const found = findStrays(tree);
+    const found = findOrphans(tree);
     stray.goOn();
     const pids = (await found).map(({ pid }) => pid);
     await stray.end();

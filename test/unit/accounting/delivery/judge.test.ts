@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type Doorbell, parseDoorbell, sha256Of } from "../../../../lib/accounting/delivery/notifications.ts";
+import { type Notification, parseNotification, sha256Of } from "../../../../lib/accounting/delivery/notifications.ts";
 import { bodyHash, unitPrefix } from "../../../../lib/accounting/delivery/outgoing.ts";
 import { judge } from "../../../../lib/accounting/delivery/spooler.ts";
 import { S3Store } from "../../../../lib/accounting/store/s3.ts";
@@ -9,7 +9,7 @@ import { summaryBody, unit } from "../../../support/dirq-messages.ts";
 const store = new S3Store({ client: createS3({ AWS_REGION: "x" }), bucket: "grid", prefix: "apel" });
 const body = summaryBody(unit, 7);
 const key = `${unitPrefix(unit)}0000000007-summary-${bodyHash(body)}`;
-const good: Doorbell = { v: 1, bucket: "grid", key: `apel/${key}`, sha256: sha256Of(body), ...unit, generation: 7 };
+const good: Notification = { v: 1, bucket: "grid", key: `apel/${key}`, sha256: sha256Of(body), ...unit, generation: 7 };
 const verdict = (text: string) => judge({ id: "1", receipt: "r", text }, store);
 
 test("a message that tells of one of our outgoing objects", () => {
@@ -40,6 +40,6 @@ test.each<[string, string | object, string]>([
 });
 
 test("a reason is one line", () => {
-  const parsed = parseDoorbell("{}");
+  const parsed = parseNotification("{}");
   expect(parsed.ok ? "" : parsed.problem).toMatch(/^it has another shape: .+$/);
 });

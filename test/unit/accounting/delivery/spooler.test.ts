@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { GridmeterError } from "../../../../lib/shared/errors.ts";
 import { PlainDirectoryQueue } from "../../../../lib/accounting/delivery/plain-queue.ts";
-import type { BellQueue } from "../../../../lib/accounting/delivery/notifications.ts";
+import type { NotificationQueue } from "../../../../lib/accounting/delivery/notifications.ts";
 import { type SpoolPorts, spoolForever, spoolOnce } from "../../../../lib/accounting/delivery/spooler.ts";
 import { S3Store } from "../../../../lib/accounting/store/s3.ts";
 import { createS3 } from "../../../../lib/accounting/store/aws.ts";
@@ -21,7 +21,7 @@ class DownStore extends EmptyStore {
   }
 }
 
-function ports(Store: typeof EmptyStore, receive?: BellQueue["receive"]) {
+function ports(Store: typeof EmptyStore, receive?: NotificationQueue["receive"]) {
   const store = new Store({ client: createS3({ AWS_REGION: "x" }), bucket: "b", prefix: "" });
   const lines: string[] = [];
   const tell = (_: object, text: string): unknown => lines.push(text);

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { META_METRICS } from "../../../../lib/agent/metrics/self.ts";
+import { SELF_METRICS } from "../../../../lib/agent/metrics/self.ts";
 import { OPENPAI_METRICS } from "../../../../lib/agent/openpai/catalogue.ts";
 import { ABOUT, runSettings, tenantSettings } from "../../../../lib/accounting/settings/table.ts";
 import { parseSettings } from "../../../../lib/accounting/settings/load.ts";
@@ -27,7 +27,7 @@ test("every setting and every error code is documented", () => {
 test("every metric is documented, and its probes are probes", () => {
   const metrics = generatedDocs().find(({ path }) => path === "docs/metrics.md")?.text ?? "";
   const data = [...Object.keys(GPU_METRICS), ...Object.keys(NODE_METRICS)];
-  for (const name of [...data, ...Object.keys(META_METRICS), ...Object.keys(OPENPAI_METRICS)]) {
+  for (const name of [...data, ...Object.keys(SELF_METRICS), ...Object.keys(OPENPAI_METRICS)]) {
     expect(metrics).toContain(`| \`${name}\` |`);
   }
   for (const name of data) {
@@ -36,7 +36,7 @@ test("every metric is documented, and its probes are probes", () => {
   }
   for (const { probes, ours } of Object.values(OPENPAI_METRICS)) {
     expect(probes.every(isProbeName)).toBe(true);
-    for (const name of ours) expect([...data, ...Object.keys(META_METRICS)]).toContain(name);
+    for (const name of ours) expect([...data, ...Object.keys(SELF_METRICS)]).toContain(name);
   }
 });
 

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { loadPlaces, loadSettings } from "../../../../lib/accounting/settings/load.ts";
+import { loadStores, loadSettings } from "../../../../lib/accounting/settings/load.ts";
 import { ENV_EXAMPLE, TENANTS_EXAMPLE } from "../../../../scripts/docs.ts";
 import { makeAuthority } from "../../../support/tls.ts";
 
@@ -193,14 +193,14 @@ test.each(["${HOSTPART}:6443/batch", "k8s/${NS:-a}", "$(HOSTPART)/x", "a${}"])(
 test("a command that needs places only reads those, and no default", () => {
   write("env", "ROOT=/srv\nLEDGER_PATH=${ROOT}/ledger\nSITE_NAME=\n");
   const load = (env: object, overrides = {}, envFile: string | undefined = "env") =>
-    loadPlaces({ env: { ...env }, envFile, overrides, directory });
+    loadStores({ env: { ...env }, envFile, overrides, directory });
   expect(load({})).toEqual({ ledger: "/srv/ledger", output: undefined, warnings: [] });
   expect(load({ LEDGER_PATH: "e", OUTPUT_PATH: "dir:q" })).toMatchObject({ ledger: "e", output: "dir:q" });
   expect(load({ LEDGER_PATH: "e", OUTPUT_PATH: " " }, { ledger: "o" })).toMatchObject({
     ledger: "o",
     output: undefined,
   });
-  expect(loadPlaces({ env: {}, directory })).toMatchObject({ ledger: undefined, output: undefined });
+  expect(loadStores({ env: {}, directory })).toMatchObject({ ledger: undefined, output: undefined });
   expect(() => load({ OUTPUT_PATH: "dirq:" })).toThrow("OUTPUT_PATH (--output)=");
   write("env", "LEDGER_PAHT=x\n");
   expect(() => load({})).toThrow("LEDGER_PAHT: is no setting; did you mean LEDGER_PATH?");
