@@ -3,7 +3,7 @@ import { GridmeterError, errorSummary } from "../../lib/shared/errors.ts";
 import { type RunSummary, type TenantMonthSummary, summarise } from "../../lib/accounting/summary.ts";
 import type { LoadedSettings } from "../../lib/accounting/settings/load.ts";
 import { plainLines } from "../../lib/shared/text.ts";
-import { type Finding, checkPrometheus } from "../../lib/accounting/prometheus/check.ts";
+import { type Finding, checkPrometheus } from "../../lib/accounting/check.ts";
 import { MemoryStore } from "../../lib/accounting/store/store.ts";
 import { checkOutput, clientOf, namespacesOf, openLedger, runPorts } from "../../lib/accounting/ports.ts";
 import { boundHeap } from "../bounded-heap.ts";

@@ -8,11 +8,11 @@ import {
   submitManual,
   unpin,
 } from "../../lib/accounting/publishing/manual.ts";
-import type { Damage } from "../../lib/accounting/counting/ledger.ts";
+import type { Damage } from "../../lib/accounting/store/store.ts";
+import { problemText } from "../../lib/accounting/apel/values.ts";
 import { GridmeterError, errorSummary, errorText } from "../../lib/shared/errors.ts";
 import { LARGEST_FILE } from "../../lib/accounting/publishing/manual-file.ts";
 import { isMonth } from "../../lib/accounting/model/time.ts";
-import { problemText } from "../../lib/accounting/apel/values.ts";
 import { type LoadedStores, loadStores } from "../../lib/accounting/settings/load.ts";
 import { readTextFile } from "../../lib/shared/fs.ts";
 import { openLedger, openOutbox } from "../../lib/accounting/ports.ts";

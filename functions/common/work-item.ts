@@ -1,9 +1,9 @@
 import { z } from "zod";
 import type { Tenant, Unit } from "../../lib/accounting/model/tenant.ts";
+import { tiedTenants } from "../../lib/accounting/publishing/guards.ts";
 import { type Request, endOfMonth, periods, startOf } from "../../lib/accounting/model/time.ts";
 import { runPorts } from "../../lib/accounting/ports.ts";
 import { isOpen } from "../../lib/accounting/publishing/decide.ts";
-import { tiedTenants } from "../../lib/accounting/publishing/guards.ts";
 import { type RunResult, runAccounting, runErrors } from "../../lib/accounting/run.ts";
 import type { LoadedSettings } from "../../lib/accounting/settings/load.ts";
 import type { S3Store } from "../../lib/accounting/store/s3.ts";

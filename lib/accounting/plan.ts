@@ -1,9 +1,9 @@
-import { type Damage, Ledger } from "./counting/ledger.ts";
-import { type MonthPlan, planMonth, stretches } from "./counting/schedule.ts";
+import type { Damage, ObjectStore } from "./store/store.ts";
+import { Ledger } from "./counting/ledger.ts";
 import { type Tenant, type Unit, isIndividual } from "./model/tenant.ts";
+import { type MonthPlan, planMonth, stretches } from "./counting/schedule.ts";
 import { type Request, periods } from "./model/time.ts";
 import { type UnitState, readState, sourceOf } from "./publishing/state.ts";
-import type { ObjectStore } from "./store/store.ts";
 
 /** What a run would do with one tenant's month, before anything is asked of Prometheus. */
 export type MonthPreview = {

@@ -3,6 +3,7 @@ import { DirqQueue, LOCK_WAIT_MS } from "./delivery/dirq.ts";
 import { PlainDirectoryQueue } from "./delivery/plain-queue.ts";
 import type { MessageQueue } from "./delivery/queue.ts";
 import type { Tenant } from "./model/tenant.ts";
+import { MemoryStore, type ObjectStore, ReadOnlyStore } from "./store/store.ts";
 import { type Client, type Connection, createClient } from "./prometheus/client.ts";
 import { createMonitoring } from "./prometheus/monitoring.ts";
 import type { RunPorts } from "./run.ts";
@@ -18,7 +19,6 @@ import type { Environment } from "./store/aws.ts";
 import { DirectoryStore } from "./store/directory.ts";
 import { checkQueueOwner } from "./store/ownership.ts";
 import type { S3Store } from "./store/s3.ts";
-import { MemoryStore, type ObjectStore, ReadOnlyStore } from "./store/store.ts";
 
 /** One client per connection, so that tenants of one Prometheus share its limit of queries at once. */
 export function clientOf(settings: Settings): (tenant: Tenant) => Client {

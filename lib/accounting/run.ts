@@ -3,16 +3,16 @@ import { GridmeterError } from "../shared/errors.ts";
 import { greatest, least } from "../shared/lists.ts";
 import { type CountedMonth, countedMonth } from "./counting/count-month.ts";
 import { type CountOptions, NOT_SEEN, type TenantCount, countTenant } from "./counting/count-tenant.ts";
-import { type Damage, Ledger, Checkpoint } from "./counting/ledger.ts";
-import { checkOverlap } from "./counting/overlap.ts";
-import { planMonth } from "./counting/schedule.ts";
+import type { Damage, ObjectStore } from "./store/store.ts";
+import { Checkpoint, Ledger } from "./counting/ledger.ts";
 import type { Monitoring } from "./model/monitoring.ts";
 import { type Tenant, isIndividual } from "./model/tenant.ts";
+import { checkOverlap } from "./counting/overlap.ts";
+import { planMonth } from "./counting/schedule.ts";
 import { type Period, type Request, addMonths, periods } from "./model/time.ts";
 import { isOpen } from "./publishing/decide.ts";
 import { type UnitOutcome, publishMonth } from "./publishing/publish.ts";
 import { readState, sourceOf } from "./publishing/state.ts";
-import type { ObjectStore } from "./store/store.ts";
 
 /** Tenants counted side by side; each connection limits its own queries. */
 const TENANTS_AT_ONCE = 2;

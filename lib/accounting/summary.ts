@@ -1,8 +1,8 @@
 import { type ErrorSummary, errorSummary } from "../shared/errors.ts";
 import { greatest, least } from "../shared/lists.ts";
 import type { CountedMonth } from "./counting/count-month.ts";
+import { withoutCpu } from "./counting/missing-cpu.ts";
 import { type LeftOut, leftOutOf } from "./counting/usage.ts";
-import { withoutCpu } from "./publishing/guards.ts";
 import type { UnitOutcome } from "./publishing/publish.ts";
 import { type RunResult, exitCode, runErrors } from "./run.ts";
 

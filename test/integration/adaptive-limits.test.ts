@@ -2,10 +2,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type RunResult, runAccounting } from "../../lib/accounting/run.ts";
 import type { Tenant } from "../../lib/accounting/model/tenant.ts";
+import { MemoryStore } from "../../lib/accounting/store/store.ts";
 import { GridmeterError } from "../../lib/shared/errors.ts";
 import { createClient } from "../../lib/accounting/prometheus/client.ts";
 import { createMonitoring } from "../../lib/accounting/prometheus/monitoring.ts";
-import { MemoryStore } from "../../lib/accounting/store/store.ts";
 import { monthStart, Random, simulate, truth } from "../simulator/index.ts";
 import type { Cluster, Series } from "../simulator/index.ts";
 import { denseCluster } from "../support/dense-cluster.ts";

@@ -2,10 +2,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { runAccounting } from "../../lib/accounting/run.ts";
 import type { Tenant } from "../../lib/accounting/model/tenant.ts";
-import { checkPrometheus } from "../../lib/accounting/prometheus/check.ts";
+import { checkPrometheus } from "../../lib/accounting/check.ts";
+import { MemoryStore } from "../../lib/accounting/store/store.ts";
 import { createClient } from "../../lib/accounting/prometheus/client.ts";
 import { createMonitoring } from "../../lib/accounting/prometheus/monitoring.ts";
-import { MemoryStore } from "../../lib/accounting/store/store.ts";
 import type { Series } from "../simulator/index.ts";
 import { simulate } from "../simulator/index.ts";
 import { MemoryMonitoring } from "../support/memory-monitoring.ts";

@@ -3,8 +3,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Monitoring, Window } from "../../lib/accounting/model/monitoring.ts";
 import type { Selection } from "../../lib/accounting/model/tenant.ts";
+import { checkPrometheus } from "../../lib/accounting/check.ts";
 import { GridmeterError } from "../../lib/shared/errors.ts";
-import { checkPrometheus } from "../../lib/accounting/prometheus/check.ts";
 import { createClient } from "../../lib/accounting/prometheus/client.ts";
 import { createMonitoring } from "../../lib/accounting/prometheus/monitoring.ts";
 import { Random } from "../simulator/index.ts";

@@ -1,7 +1,7 @@
 // The questions of `gridmeter check` about the monitoring, put to the real Prometheus.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Selection } from "../../lib/accounting/model/tenant.ts";
-import { checkPrometheus } from "../../lib/accounting/prometheus/check.ts";
+import { checkPrometheus } from "../../lib/accounting/check.ts";
 import { type Client, createClient } from "../../lib/accounting/prometheus/client.ts";
 import { type PrometheusServer, startPrometheus } from "../support/prometheus-server.ts";
 import { KSM, type Labels, podOf, WrittenSamples } from "../support/written-samples.ts";

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type RunResult, runAccounting } from "../../lib/accounting/run.ts";
 import type { Tenant } from "../../lib/accounting/model/tenant.ts";
+import { MemoryStore } from "../../lib/accounting/store/store.ts";
 import { DAY, dayOf } from "../../lib/accounting/model/time.ts";
 import { LEFT_OUT, type LeftOut } from "../../lib/accounting/counting/usage.ts";
 import { readMessage } from "../../lib/accounting/apel/read.ts";
 import type { ApelRecord, SummaryRecord } from "../../lib/accounting/apel/record.ts";
 import { createClient } from "../../lib/accounting/prometheus/client.ts";
 import { createMonitoring } from "../../lib/accounting/prometheus/monitoring.ts";
-import { MemoryStore } from "../../lib/accounting/store/store.ts";
 import {
   isAllLeftOut,
   KIND_NAMES,

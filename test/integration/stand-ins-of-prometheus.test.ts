@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { runAccounting } from "../../lib/accounting/run.ts";
 import type { Tenant } from "../../lib/accounting/model/tenant.ts";
+import { MemoryStore } from "../../lib/accounting/store/store.ts";
 import { readMessage } from "../../lib/accounting/apel/read.ts";
 import { type Connection, createClient } from "../../lib/accounting/prometheus/client.ts";
 import { createMonitoring } from "../../lib/accounting/prometheus/monitoring.ts";
-import { MemoryStore } from "../../lib/accounting/store/store.ts";
 import { type Kind, kindsCluster, MIXED, monthStart, simulate, truth } from "../simulator/index.ts";
 import { startAps } from "../support/aps-server.ts";
 import { type Gate, type GateRules, apiError, startGate } from "../support/gate.ts";

@@ -5,11 +5,11 @@ import { writeSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
 import type { Unit } from "../../lib/accounting/model/tenant.ts";
+import { safeSegment } from "../../lib/accounting/store/store.ts";
 import { DirqQueue } from "../../lib/accounting/delivery/dirq.ts";
 import { putGeneration } from "../../lib/accounting/delivery/outgoing.ts";
 import { deliverAll } from "../../lib/accounting/delivery/deliver.ts";
 import { DirectoryStore } from "../../lib/accounting/store/directory.ts";
-import { safeSegment } from "../../lib/accounting/store/store.ts";
 import { Random } from "../simulator/random.ts";
 import { NOW, generationMessages } from "./dirq-messages.ts";
 

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type Damage, type KeptMonth, Ledger } from "../../lib/accounting/counting/ledger.ts";
-import { type UnitState, readState, readStates, writeState } from "../../lib/accounting/publishing/state.ts";
+import type { Damage, ObjectStore } from "../../lib/accounting/store/store.ts";
+import { type KeptMonth, Ledger } from "../../lib/accounting/counting/ledger.ts";
 import type { Tenant } from "../../lib/accounting/model/tenant.ts";
+import { type UnitState, readState, readStates, writeState } from "../../lib/accounting/publishing/state.ts";
 import type { DayUsage } from "../../lib/accounting/counting/usage.ts";
-import type { ObjectStore } from "../../lib/accounting/store/store.ts";
 import { NOW, unit } from "./dirq-messages.ts";
 import { scratchDirectory } from "./store-script.ts";
 

@@ -13,11 +13,11 @@ import {
   digits,
   fitsDecimal,
   integerLimit,
-  isNull,
   quote,
   readDict,
   storedEntry,
 } from "./values.ts";
+import { isNull } from "../model/tenant.ts";
 
 /** APEL: so many records a file. */
 export const MAX_RECORDS = 500;

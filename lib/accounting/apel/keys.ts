@@ -1,7 +1,8 @@
 import { GridmeterError } from "../../shared/errors.ts";
 import { parseMessage } from "./parse.ts";
 import { type ApelRecord, type Layout, type ParsedRecord, type RecordKind, layoutFor, toFields } from "./record.ts";
-import { decimal, decimalText, digits, isNull, problemText, storedEntry } from "./values.ts";
+import { decimal, decimalText, digits, problemText, storedEntry } from "./values.ts";
+import { isNull } from "../model/tenant.ts";
 
 type Values = (name: string) => string | undefined;
 

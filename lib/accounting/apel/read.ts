@@ -1,9 +1,9 @@
 import { GridmeterError } from "../../shared/errors.ts";
-import type { ServiceLevel } from "../model/tenant.ts";
+import { type ServiceLevel, isNull } from "../model/tenant.ts";
+import { benchmarkType, decimal, digits, problemText, quote, storedEntry } from "./values.ts";
 import { monthStart } from "../model/time.ts";
 import { readChecked } from "./check.ts";
 import type { ApelRecord, IndividualRecord, NormalisedRecord, ParsedRecord, SummaryRecord } from "./record.ts";
-import { benchmarkType, decimal, digits, isNull, problemText, quote, storedEntry } from "./values.ts";
 
 /** Typed access to the fields of one record. */
 class Reader {

@@ -1,6 +1,6 @@
-import type { MessageFormat, ServiceLevel } from "../model/tenant.ts";
+import { type BenchmarkType, type MessageFormat, type ServiceLevel, isNull } from "../model/tenant.ts";
+import { type Problem, benchmarkDict, decimalText, digits } from "./values.ts";
 import { monthName, monthOf, monthStart } from "../model/time.ts";
-import { type BenchmarkType, type Problem, benchmarkDict, decimalText, digits, isNull } from "./values.ts";
 
 /**
  * One record, taken apart but not judged. Of a key that stands twice the last value is kept, as the server does; keys that

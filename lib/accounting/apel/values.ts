@@ -1,5 +1,4 @@
-/** Benchmarks APEL knows. `si2k` is HS06 x 250, and only si2k is divided by 250 by the server. */
-export type BenchmarkType = "si2k" | "hepspec" | "hepscore23";
+import { type BenchmarkType, isNull } from "../model/tenant.ts";
 
 /** Where Python's splitlines, and so the APEL server, breaks a line. */
 const LINE_BREAKS = new Set([0x0a, 0x0b, 0x0c, 0x0d, 0x1c, 0x1d, 0x1e, 0x85, 0x2028, 0x2029]);
@@ -24,11 +23,6 @@ export function oddCharacter(text: string): OddCharacter | undefined {
     if (code > 0x7f) return { rule: "not-ascii", reason: `the character ${quote(char)} (${name}) is not ASCII` };
   }
   return undefined;
-}
-
-/** APEL: `none`, `null` and the empty string read as null, in any case of letters. */
-export function isNull(value: string | undefined): boolean {
-  return value === undefined || ["", "none", "null"].includes(value.toLowerCase());
 }
 
 /** Why a text cannot be the value of a line, whatever the field: the receiving side would read something else. */

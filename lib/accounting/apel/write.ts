@@ -1,9 +1,9 @@
 import { GridmeterError } from "../../shared/errors.ts";
 import type { MessageFormat } from "../model/tenant.ts";
+import { problemText, quote, textProblem } from "./values.ts";
 import { MAX_BYTES, MAX_RECORDS, checkMessage } from "./check.ts";
 import { apelKey } from "./keys.ts";
 import { type ApelRecord, type IndividualRecord, type Layout, type RecordKind, layoutFor, toFields } from "./record.ts";
-import { problemText, quote, textProblem } from "./values.ts";
 
 /** One file for ssmsend's queue: a header and at most 500 records of one kind. */
 export type ApelMessage = { readonly kind: RecordKind; readonly body: string };

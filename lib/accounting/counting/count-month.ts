@@ -1,9 +1,9 @@
 import { GridmeterError } from "../../shared/errors.ts";
 import { greatest } from "../../shared/lists.ts";
 import type { Monitoring, Sighting, Window } from "../model/monitoring.ts";
+import type { Tiling } from "../model/split.ts";
 import { type Tenant, isIndividual } from "../model/tenant.ts";
 import { DAY, type Period, endOfDay, endOfMonth, showDays, showStretches, startOf } from "../model/time.ts";
-import type { Tiling } from "../prometheus/split.ts";
 import type { Uids } from "./columns.ts";
 import { type Observation, joined } from "./coverage.ts";
 import { JobList } from "./jobs.ts";
@@ -21,7 +21,20 @@ import {
 } from "./pods.ts";
 import type { MonthPlan, PlanOptions } from "./schedule.ts";
 import { type DayUsage, type Details, toDays } from "./usage.ts";
-import { type CpuSeen, type Vouched, vouch } from "./vouch.ts";
+import { type Vouched, vouch } from "./vouch.ts";
+
+/**
+ * How many of cAdvisor's containers can be joined to pods. A question that was asked in parts may count one more than once,
+ * so these are shares, not sums.
+ */
+export type CpuSeen = {
+  readonly ofPods: number;
+  /** series without the label id */
+  readonly withoutId: number;
+  /** ids in which no uid is found */
+  readonly unreadable: number;
+  readonly example?: string;
+};
 
 /** A month this young without any sign of monitoring is not yet judged, seconds. */
 const TOO_YOUNG = 3600;

@@ -1,10 +1,9 @@
 import pLimit from "p-limit";
 import { greatest } from "../../shared/lists.ts";
 import type { Monitoring, Sighting, Window } from "../model/monitoring.ts";
+import { Tiling } from "../model/split.ts";
 import { type Tenant, isIndividual } from "../model/tenant.ts";
 import { type Period, addMonths, endOfDay, startOf } from "../model/time.ts";
-import { Tiling } from "../prometheus/split.ts";
-import { withCpuSeen } from "../publishing/guards.ts";
 import {
   type CountedMonth,
   type OpenMonth,
@@ -15,7 +14,8 @@ import {
   jobsOf,
 } from "./count-month.ts";
 import { type Observation, checkNamespace, checkOwnLabels, checkVoLabel, observe, voLabelWarning } from "./coverage.ts";
-import type { CountedPiece, FreshDay, Held, Ledger, Checkpoint } from "./ledger.ts";
+import type { Checkpoint, CountedPiece, FreshDay, Held, Ledger } from "./ledger.ts";
+import { withCpuSeen } from "./missing-cpu.ts";
 import { OpenPods } from "./open-pods.ts";
 import {
   FIRST_PIECE_SIZE,

@@ -1,10 +1,8 @@
 import { GridmeterError } from "../../shared/errors.ts";
-import { CELL, type Monitoring, type Sighting, type Window } from "../model/monitoring.ts";
+import { CELL, GAP, type Monitoring, type Sighting, type Window } from "../model/monitoring.ts";
 import type { Tenant } from "../model/tenant.ts";
 import { endOfDay, startOf } from "../model/time.ts";
 
-/** Monitoring that was not seen for so long is a gap (accounting-rules: Gaps; 30 minutes count). */
-export const GAP = 1800;
 /** A day with a gap settles this long after its end. */
 const SETTLE_AFTER_GAP = 48 * 3600;
 

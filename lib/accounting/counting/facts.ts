@@ -1,6 +1,6 @@
 import { GridmeterError } from "../../shared/errors.ts";
 import { CELL, type Fact, type Monitoring, type Row, type Window } from "../model/monitoring.ts";
-import { type Tiling, ask } from "../prometheus/split.ts";
+import { type Tiling, ask } from "../model/split.ts";
 import { Column, Parts, type Uids, ownText } from "./columns.ts";
 
 /** More pods than this are not asked for one by one, but all there are. */

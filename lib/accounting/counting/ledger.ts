@@ -1,8 +1,7 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { shapeText } from "../../shared/text.ts";
 import type { Tenant } from "../model/tenant.ts";
-import { type ObjectStore, safeSegment } from "../store/store.ts";
+import { type Damage, type ObjectStore, readJson, safeSegment } from "../store/store.ts";
 import { type CountedDay, JobList } from "./jobs.ts";
 import type { OpenPod } from "./pods.ts";
 import { type DayUsage, dayUsage } from "./usage.ts";
@@ -40,9 +39,6 @@ const OLDER_VERSIONS = [2];
 const entry = z.object({ fingerprint: z.string(), usage: dayUsage });
 const recounted = z.object({ fingerprint: z.string(), at: z.number() });
 
-/** What was found damaged, and where it was put aside. */
-export type Damage = { readonly key: string; readonly setAside: string; readonly what: string };
-
 /** Of all that decides a tenant's count: another fingerprint means the day must be asked again. */
 export function fingerprint(tenant: Tenant, version = QUERY_VERSION): string {
   const { namespace, matchers, labelPrefix, voLabel } = tenant.selection;
@@ -56,40 +52,6 @@ export function fingerprint(tenant: Tenant, version = QUERY_VERSION): string {
     tenant.defaultMilliCores ?? null,
   ];
   return createHash("sha256").update(JSON.stringify(decides)).digest("hex").slice(0, 32);
-}
-
-/** Reads stored JSON under a schema. A damaged object is set aside and reported, never used and never lost: its value is undefined. */
-export async function readJson<T>(
-  store: ObjectStore,
-  key: string,
-  schema: z.ZodType<T>,
-  damaged: (damage: Damage) => void,
-): Promise<{ value: T | undefined; version: string } | undefined> {
-  const held = await store.get(key);
-  if (held === undefined) return undefined;
-  const parsed = parse(held.body, schema);
-  if (parsed.success) return { value: parsed.data, version: held.version };
-  damaged(await setAsideDamaged(store, key, held.body, parsed.what));
-  return { value: undefined, version: held.version };
-}
-
-/** Keeps a copy of a damaged object where nothing reads it. */
-export async function setAsideDamaged(store: ObjectStore, key: string, body: string, what: string): Promise<Damage> {
-  const hash = createHash("sha256").update(body).digest("hex").slice(0, 16);
-  const setAside = `damaged/${key.replaceAll("/", "=2F")}.${hash}`;
-  await store.put(setAside, body, { absent: true });
-  return { key, setAside, what };
-}
-
-function parse<T>(body: string, schema: z.ZodType<T>): { success: true; data: T } | { success: false; what: string } {
-  let json: unknown;
-  try {
-    json = JSON.parse(body);
-  } catch {
-    return { success: false, what: `not JSON (${body.length} characters)` };
-  }
-  const result = schema.safeParse(json);
-  return result.success ? result : { success: false, what: shapeText(result.error) };
 }
 
 /** What the ledger has of a month: days by `yyyy-mm-dd`, and which of them were counted under older rules. */

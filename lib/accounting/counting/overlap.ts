@@ -1,7 +1,7 @@
 import { GridmeterError } from "../../shared/errors.ts";
 import type { Monitoring, Row, Window } from "../model/monitoring.ts";
 import type { Tenant } from "../model/tenant.ts";
-import { ask } from "../prometheus/split.ts";
+import { ask } from "../model/split.ts";
 
 /** Uids of a tenant that are looked for among those of another one. */
 const SAMPLED = 100;

@@ -1,6 +1,6 @@
 import { CELL, type Monitoring, type Window } from "../model/monitoring.ts";
+import { type Tiling, turns } from "../model/split.ts";
 import { dayOf } from "../model/time.ts";
-import { type Tiling, turns } from "../prometheus/split.ts";
 import { Column, Uids } from "./columns.ts";
 import { askColumn, askNames, askRequests, askSums, askUnscheduled, askVos, named } from "./facts.ts";
 

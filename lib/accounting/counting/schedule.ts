@@ -1,7 +1,7 @@
 import { CELL, type Window } from "../model/monitoring.ts";
 import type { Tenant } from "../model/tenant.ts";
-import { DAY, type Period, addMonths, dayOfMonth, endOfDay, endOfMonth, monthOf, startOf } from "../model/time.ts";
 import type { Ledger } from "./ledger.ts";
+import { DAY, type Period, addMonths, dayOfMonth, endOfDay, endOfMonth, monthOf, startOf } from "../model/time.ts";
 import type { DayUsage } from "./usage.ts";
 
 /** From this day on the previous month is counted once more in full (accounting-rules: late statuses). */

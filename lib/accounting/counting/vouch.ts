@@ -1,6 +1,5 @@
-import type { Monitoring, Presence, Window } from "../model/monitoring.ts";
+import type { Monitoring, Presence } from "../model/monitoring.ts";
 import { DAY, dayOf, startOf } from "../model/time.ts";
-import { type Tiling, ask } from "../prometheus/split.ts";
 import type { FinishedPod, LackingPod } from "./pods.ts";
 
 /** Fewer pods of a day than this, or a smaller share, are left out with a warning: late samples and single odd pods. */
@@ -207,83 +206,4 @@ function mixed(
       });
   }
   return { disagreeing, few };
-}
-
-/** Characters of an id that are quoted; those of a pod's container have about 200. */
-const LONGEST_QUOTE = 240;
-
-/**
- * How many of cAdvisor's containers can be joined to pods. A question that was asked in parts may count one more than once,
- * so these are shares, not sums.
- */
-export type CpuSeen = {
-  readonly ofPods: number;
-  /** series without the label id */
-  readonly withoutId: number;
-  /** ids in which no uid is found */
-  readonly unreadable: number;
-  readonly example?: string;
-};
-
-/** Looks at cAdvisor's series of the tenant's containers. Throws as `ask`. */
-export async function lookForCpu(monitoring: Monitoring, window: Window, tiling?: Tiling): Promise<CpuSeen> {
-  let [ofPods, withoutId, unreadable] = [0, 0, 0];
-  let example: string | undefined;
-  await ask(
-    monitoring,
-    "cpu",
-    window,
-    ({ uid, part = "" }) => {
-      if (uid !== "") ofPods += 1;
-      else if (part === "") withoutId += 1;
-      else {
-        unreadable += 1;
-        // The least of them, so that the order of an answer does not matter.
-        if (example === undefined || part < example) example = part;
-      }
-    },
-    tiling,
-  );
-  return { ofPods, withoutId, unreadable, ...(example === undefined ? {} : { example }) };
-}
-
-/** What is wrong with cAdvisor's series, given that CPU use is missing, and what to do. */
-export function explainCpu({ ofPods, withoutId, unreadable, example = "" }: CpuSeen): {
-  readonly what: string;
-  readonly remedy: string;
-} {
-  if (unreadable > 0) {
-    return {
-      what: `the label id of container_cpu_usage_seconds_total is unreadable: there is no pod's uid in "${quotable(example)}"`,
-      remedy:
-        "Let Prometheus scrape the kubelets' own /metrics/cadvisor and leave its label id as it is; if this is what they write, " +
-        "report the form of the id",
-    };
-  }
-  if (withoutId > 0) {
-    return {
-      what: "container_cpu_usage_seconds_total has no label id, which alone names the pod's uid",
-      remedy:
-        "Do not drop the label id of this metric (metric_relabel_configs, cAdvisorMetricRelabelings), and let Prometheus scrape the " +
-        "kubelets' /metrics/cadvisor: their /metrics/resource has no id",
-    };
-  }
-  if (ofPods > 0) {
-    return {
-      what: "container_cpu_usage_seconds_total is there of other pods only",
-      remedy:
-        "See that Prometheus scrapes /metrics/cadvisor of every node that runs jobs, often enough for the shortest job",
-    };
-  }
-  return {
-    what: "there is no cAdvisor: no container_cpu_usage_seconds_total of any container",
-    remedy:
-      "Let Prometheus scrape the kubelets' /metrics/cadvisor, and keep this metric and its labels namespace, container and id",
-  };
-}
-
-/** An id as a text of one line that a terminal shows as it is. */
-function quotable(id: string): string {
-  const plain = id.slice(0, LONGEST_QUOTE).replaceAll(/[^ !#-~]/g, "?");
-  return id.length > LONGEST_QUOTE ? `${plain}...` : plain;
 }

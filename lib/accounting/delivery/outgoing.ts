@@ -4,8 +4,8 @@ import { readChecked } from "../apel/check.ts";
 import { LAYOUTS, type RecordKind, parsedUnit } from "../apel/record.ts";
 import { problemText } from "../apel/values.ts";
 import type { Unit } from "../model/tenant.ts";
-import { isMonth } from "../model/time.ts";
 import { type ObjectStore, readSegment, safeSegment } from "../store/store.ts";
+import { isMonth } from "../model/time.ts";
 
 export type DeliveredMessage = {
   /** the object's key in `outgoing/` */

@@ -1,4 +1,5 @@
-import { type BenchmarkType, isNull } from "../apel/values.ts";
+/** Benchmarks APEL knows. `si2k` is HS06 x 250, and only si2k is divided by 250 by the server. */
+export type BenchmarkType = "si2k" | "hepspec" | "hepscore23";
 
 export type MessageFormat = "summary-0.2" | "summary-0.4" | "normalised-0.4" | "individual-0.3" | "individual-0.4";
 /** `value` has at most 3 decimals (APEL: ServiceLevel is DECIMAL(10,3)). */
@@ -70,4 +71,9 @@ export type Unit = {
 /** Whether a tenant publishes single jobs. */
 export function isIndividual({ format }: Pick<Tenant, "format">): boolean {
   return format === "individual-0.3" || format === "individual-0.4";
+}
+
+/** APEL: `none`, `null` and the empty string read as null, in any case of letters. */
+export function isNull(value: string | undefined): boolean {
+  return value === undefined || ["", "none", "null"].includes(value.toLowerCase());
 }

@@ -3,7 +3,7 @@ import { isNetworkError } from "axios-retry";
 import { z } from "zod";
 import { type ErrorCode, GridmeterError, errorText } from "../../shared/errors.ts";
 import { proxyAdvice, unusableProxy } from "./proxy.ts";
-import { CutShort } from "./split.ts";
+import { CutShort } from "../model/split.ts";
 
 /** What an error message may say about the server, and how it hides secrets. */
 export type Source = {

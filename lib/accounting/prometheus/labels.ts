@@ -163,3 +163,17 @@ export function overTime(
 ): string {
   return selectors.map((each) => `${fn}(${each}[${seconds}s])`).join(" or ");
 }
+
+/**
+ * Labels under which a pod's uid may stand, the likeliest first. Beside a renamed one, the plain one is the uid of the target
+ * itself.
+ */
+export function uidLabels(selection: Selection): readonly string[] {
+  const renamed = `${renamedPrefix(selection)}uid`;
+  return selection.labelPrefix === "" ? ["uid", renamed] : [renamed, "uid"];
+}
+
+/** The selection narrowed to a part of its pods. @param matchers those of the part */
+export function narrowedTo(selection: Selection, matchers: readonly string[]): Selection {
+  return { ...selection, matchers: [...selection.matchers, ...matchers] };
+}

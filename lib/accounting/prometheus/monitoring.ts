@@ -1,9 +1,10 @@
 import { chunks } from "../../shared/lists.ts";
 import type { Fact, Monitoring, Only, Presence, Row, Window } from "../model/monitoring.ts";
 import type { Selection } from "../model/tenant.ts";
+import { type Spelling, labelValue, narrowedTo, renamedPrefix, spellings, uidLabels } from "./labels.ts";
+import { inParts } from "../model/split.ts";
 import type { Client } from "./client.ts";
 import { QueryTooLong } from "./errors.ts";
-import { type Spelling, labelValue, renamedPrefix, spellings } from "./labels.ts";
 import { findNamespaces, findStrayPrefix } from "./namespaces.ts";
 import {
   type SeriesOf,
@@ -17,7 +18,6 @@ import {
 } from "./queries.ts";
 import { type RowReader, type Sample, checkedUid, rowReader } from "./response.ts";
 import { findSeen } from "./seen.ts";
-import { inParts, narrowedTo, uidLabels } from "./split.ts";
 
 /** Pods named one by one in a query: VictoriaMetrics takes no query longer than 16 KiB, and some facts name them twice or more. */
 const NAMED_AT_ONCE = 400;

@@ -1,9 +1,9 @@
 import type { Window } from "../model/monitoring.ts";
 import type { Selection } from "../model/tenant.ts";
+import { labelValue, narrowedTo, overTime, quote, renamedPrefix, selector, uidLabels } from "./labels.ts";
+import { inParts } from "../model/split.ts";
 import type { Client } from "./client.ts";
-import { labelValue, overTime, quote, renamedPrefix, selector } from "./labels.ts";
 import type { Sample, Series } from "./response.ts";
-import { inParts, narrowedTo, uidLabels } from "./split.ts";
 
 /** Points at which the pods of all namespaces are looked at: each costs a sample a pod, the whole window thousands. */
 const GLANCES = 24;

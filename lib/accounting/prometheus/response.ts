@@ -3,8 +3,8 @@ import { z } from "zod";
 import { GridmeterError } from "../../shared/errors.ts";
 import type { Row } from "../model/monitoring.ts";
 import type { Selection } from "../model/tenant.ts";
-import { parseJson } from "./errors.ts";
 import { type Spelling, labelValue } from "./labels.ts";
+import { parseJson } from "./errors.ts";
 import { type InstantFact, VALUE, voLabel } from "./queries.ts";
 
 /** One series of an instant query; the value may be NaN or infinite, which the caller judges. */

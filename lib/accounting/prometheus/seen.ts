@@ -1,12 +1,11 @@
 import { append, greatest } from "../../shared/lists.ts";
-import { GAP } from "../counting/coverage.ts";
-import { CELL, type Sighting, type Window } from "../model/monitoring.ts";
+import { CELL, GAP, type Sighting, type Window } from "../model/monitoring.ts";
 import type { Selection } from "../model/tenant.ts";
+import { labelValue, narrowedTo, ownPods, renamedPrefix, selector, uidLabels } from "./labels.ts";
+import { inParts } from "../model/split.ts";
 import type { Client } from "./client.ts";
-import { labelValue, ownPods, renamedPrefix, selector } from "./labels.ts";
 import type { Sample } from "./response.ts";
 import { type Target, cellsOf, findShardGaps, findTargets, runsOf } from "./shards.ts";
-import { inParts, narrowedTo, uidLabels } from "./split.ts";
 
 /** One way to see that monitoring worked. */
 export type Evidence = {

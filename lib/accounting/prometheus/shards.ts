@@ -1,10 +1,9 @@
-import { GAP } from "../counting/coverage.ts";
-import { CELL, type Window } from "../model/monitoring.ts";
+import { CELL, GAP, type Window } from "../model/monitoring.ts";
 import type { Selection } from "../model/tenant.ts";
+import { labelValue, oneOf, overTime, quote, renamedPrefix, selector, spellings, uidLabels } from "./labels.ts";
+import { inParts } from "../model/split.ts";
 import type { Client } from "./client.ts";
-import { labelValue, oneOf, overTime, quote, renamedPrefix, selector, spellings } from "./labels.ts";
 import type { Sample } from "./response.ts";
-import { inParts, uidLabels } from "./split.ts";
 
 /** Whose pods a target shows is looked for in this stretch before it went: jobs come and go. Seconds. */
 const SHOWN_OF_LATE = 14 * 86_400;

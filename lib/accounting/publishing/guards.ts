@@ -1,12 +1,7 @@
 import { GridmeterError } from "../../shared/errors.ts";
 import type { CountedMonth } from "../counting/count-month.ts";
-import type { Damage } from "../counting/ledger.ts";
-import type { UsageGroup } from "../counting/usage.ts";
-import { explainCpu, lookForCpu } from "../counting/vouch.ts";
-import type { Monitoring } from "../model/monitoring.ts";
 import { type Tenant, type Unit, isIndividual, voOf } from "../model/tenant.ts";
-import { endOfDay, startOf } from "../model/time.ts";
-import type { ObjectStore } from "../store/store.ts";
+import type { Damage, ObjectStore } from "../store/store.ts";
 import { type Figure, type UnitState, readStates, sourceOf } from "./state.ts";
 
 type Amount = { readonly jobs: number; readonly milliCoreSeconds: number };
@@ -103,16 +98,6 @@ export function guard(
   };
 }
 
-function sum(figures: readonly Figure[]): Amount {
-  return figures.reduce<Amount>(
-    (total, each) => ({
-      jobs: total.jobs + each.jobs,
-      milliCoreSeconds: total.milliCoreSeconds + each.milliCoreSeconds,
-    }),
-    { jobs: 0, milliCoreSeconds: 0 },
-  );
-}
-
 /** A unit under which single jobs of a source stand at APEL, or may stand. */
 type PublishedJobRecords = { readonly source: string; readonly unit: Unit };
 
@@ -161,70 +146,6 @@ export function jobRecordsFault(
   return undefined;
 }
 
-/** Above this share of core-seconds without measured CPU use the month is refused (accounting-rules, wallclock). */
-export const REFUSED_ABOVE = 0.1;
-/** How long before the worst day cAdvisor is looked for: jobs that end just after midnight. Seconds. */
-const BEFORE = 3600;
-
-type Share = { readonly jobs: number; readonly milliCoreSeconds: number; readonly of: number };
-
-function shareOf(groups: readonly UsageGroup[]): Share {
-  return groups.reduce(
-    (sum, group) => ({
-      jobs: sum.jobs + group.jobs - (group.cpu?.jobs ?? 0),
-      milliCoreSeconds: sum.milliCoreSeconds + group.milliCoreSeconds - (group.cpu?.milliCoreSeconds ?? 0),
-      of: sum.of + group.milliCoreSeconds,
-    }),
-    { jobs: 0, milliCoreSeconds: 0, of: 0 },
-  );
-}
-
-/** How many of a month's jobs and milli-core-seconds have no measured CPU use; zero where it is not asked for. */
-export function withoutCpu(months: readonly CountedMonth[]): Share {
-  const asked = months.filter(({ tenant }) => tenant.model === "wallclock");
-  return shareOf(asked.flatMap((month) => month.days.flatMap((day) => day.groups)));
-}
-
-const isTooMuch = ({ milliCoreSeconds, of }: Share): boolean => milliCoreSeconds > of * REFUSED_ABOVE;
-
-/**
- * The month with what cAdvisor shows of the day that lacks most CPU use, if so much is missing that the month is refused.
- * It is asked only then, and of the monitoring rather than of the count, since most days come from the ledger.
- */
-export async function withCpuSeen(month: CountedMonth, monitoring: Monitoring): Promise<CountedMonth> {
-  if (month.error !== undefined || !isTooMuch(withoutCpu([month]))) return month;
-  const lacking = month.days.map(({ day, groups }) => ({ day, ...shareOf(groups) }));
-  const { day } = lacking.reduce((worst, each) => (each.milliCoreSeconds >= worst.milliCoreSeconds ? each : worst));
-  try {
-    const seen = await lookForCpu(monitoring, { from: startOf(day) - BEFORE, to: endOfDay(day) });
-    return { ...month, cpuSeen: { day, seen } };
-  } catch (error) {
-    // The month is refused all the same; only its cause is not known.
-    if (error instanceof GridmeterError) return month;
-    throw error;
-  }
-}
-
-/** The refusal of a wallclock month whose CpuDuration would be a guess. */
-export function cpuFault(unit: Unit, months: readonly CountedMonth[]): GridmeterError | undefined {
-  const share = withoutCpu(months);
-  if (!isTooMuch(share)) return undefined;
-  const percent = ((100 * share.milliCoreSeconds) / share.of).toFixed(1);
-  const causes = months.flatMap(({ tenant, cpuSeen }) => {
-    if (cpuSeen === undefined) return [];
-    const { what, remedy } = explainCpu(cpuSeen.seen);
-    return [{ what: `on ${cpuSeen.day}, in namespace "${tenant.selection.namespace}", ${what}`, remedy }];
-  });
-  const what = causes.length === 0 ? "why could not be asked" : causes.map((cause) => cause.what).join("; ");
-  const remedies = new Set(causes.map((cause) => cause.remedy));
-  if (remedies.size === 0) remedies.add("Run gridmeter check, which looks at cAdvisor's series");
-  return new GridmeterError(
-    "cpu_data_refused",
-    `${unit.site} ${unit.submitHost} ${unit.month}: ${share.jobs} jobs with ${percent} % of the core-seconds have no measured CPU use ` +
-      `(10 % is the limit): ${what}. Nothing was published for it. ${[...remedies].join(". ")}. Or set ACCOUNTING_MODEL=core-seconds.`,
-  );
-}
-
 /**
  * The tenants that must be counted to publish a unit: its own, and those of units tied to it by a tenant that moved
  * between them. Units tied together are published all or none, and days that are not settled are in no ledger.
@@ -248,4 +169,14 @@ export async function tiedTenants(
     }
   }
   return tenants.filter((tenant) => tied.has(unitKey(unitOf(tenant)))).map(({ name }) => name);
+}
+
+function sum(figures: readonly Figure[]): Amount {
+  return figures.reduce<Amount>(
+    (total, each) => ({
+      jobs: total.jobs + each.jobs,
+      milliCoreSeconds: total.milliCoreSeconds + each.milliCoreSeconds,
+    }),
+    { jobs: 0, milliCoreSeconds: 0 },
+  );
 }

@@ -1,8 +1,8 @@
 import type { IndividualRecord } from "../apel/record.ts";
 import type { CountedMonth } from "../counting/count-month.ts";
+import { type Tenant, voOf } from "../model/tenant.ts";
 import { type JobList, inOrder } from "../counting/jobs.ts";
 import type { Job } from "../counting/usage.ts";
-import { type Tenant, voOf } from "../model/tenant.ts";
 import { type Publication, sourceOf } from "./state.ts";
 
 /**

@@ -1,15 +1,14 @@
 import { isDeepStrictEqual } from "node:util";
 import { GridmeterError } from "../../shared/errors.ts";
 import { append } from "../../shared/lists.ts";
+import { problemText } from "../apel/values.ts";
+import type { Damage, ObjectStore } from "../store/store.ts";
+import type { Unit } from "../model/tenant.ts";
+import { unitKey } from "./guards.ts";
 import { MAX_BYTES, MAX_RECORDS } from "../apel/check.ts";
 import { apelKey } from "../apel/keys.ts";
-import { problemText } from "../apel/values.ts";
-import type { Damage } from "../counting/ledger.ts";
 import { type OutgoingMessage, putGeneration } from "../delivery/outgoing.ts";
-import type { Unit } from "../model/tenant.ts";
-import type { ObjectStore } from "../store/store.ts";
 import { priorRecords } from "./decide.ts";
-import { unitKey } from "./guards.ts";
 import { type PinnedRecord, liftPins, remember, sortOut, withPins } from "./manual-dedup.ts";
 import {
   type ManualFile,

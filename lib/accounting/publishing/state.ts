@@ -1,8 +1,7 @@
 import { z } from "zod";
-import { type Damage, readJson } from "../counting/ledger.ts";
-import { LAST_GENERATION } from "../delivery/outgoing.ts";
+import { type Damage, type ObjectStore, readJson, safeSegment } from "../store/store.ts";
 import type { Tenant, Unit } from "../model/tenant.ts";
-import { type ObjectStore, safeSegment } from "../store/store.ts";
+import { LAST_GENERATION } from "../delivery/outgoing.ts";
 import type { MonthlyRecord } from "./records.ts";
 
 const count = z.number().int().min(0);

@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { ask } from "../../../lib/accounting/prometheus/split.ts";
+import { ask } from "../../../lib/accounting/model/split.ts";
+import type { Fact, Monitoring, Only, Row, Window } from "../../../lib/accounting/model/monitoring.ts";
 import {
   askColumn,
   askNames,
@@ -18,7 +19,6 @@ import {
   askPods,
 } from "../../../lib/accounting/counting/pods.ts";
 import { dayOf } from "../../../lib/accounting/model/time.ts";
-import type { Fact, Monitoring, Only, Row, Window } from "../../../lib/accounting/model/monitoring.ts";
 import { GridmeterError } from "../../../lib/shared/errors.ts";
 import { isAsked } from "../../support/memory-monitoring.ts";
 import { stubMonitoring } from "../../support/stub-monitoring.ts";

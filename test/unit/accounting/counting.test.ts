@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Monitoring } from "../../../lib/accounting/model/monitoring.ts";
-import { summarise } from "../../../lib/accounting/summary.ts";
 import type { Tenant } from "../../../lib/accounting/model/tenant.ts";
+import { summarise } from "../../../lib/accounting/summary.ts";
 import { STACK } from "../../simulator/index.ts";
 import type { Cluster, Job } from "../../simulator/index.ts";
 import { MemoryMonitoring } from "../../support/memory-monitoring.ts";

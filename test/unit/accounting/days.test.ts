@@ -2,6 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { firstPiece, lookAhead, stretches, watchWindow } from "../../../lib/accounting/counting/schedule.ts";
 import { findGaps, observe } from "../../../lib/accounting/counting/coverage.ts";
+import { CELL } from "../../../lib/accounting/model/monitoring.ts";
 import {
   addMonths,
   dayOf,
@@ -13,7 +14,6 @@ import {
   showTime,
   startOf,
 } from "../../../lib/accounting/model/time.ts";
-import { CELL } from "../../../lib/accounting/model/monitoring.ts";
 import { at, DAY, HOUR, MINUTE } from "./world.ts";
 
 const months = (request: Parameters<typeof periods>[0], now: string) =>

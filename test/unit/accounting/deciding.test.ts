@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { type Want, decide, isOpen, priorRecords } from "../../../lib/accounting/publishing/decide.ts";
 import { guard, unitKey } from "../../../lib/accounting/publishing/guards.ts";
+import { MemoryStore } from "../../../lib/accounting/store/store.ts";
 import { openState, publish } from "../../../lib/accounting/publishing/publish.ts";
 import { monthlyRecords } from "../../../lib/accounting/publishing/records.ts";
 import {
@@ -13,7 +14,6 @@ import {
   writeState,
 } from "../../../lib/accounting/publishing/state.ts";
 import { listGenerations } from "../../../lib/accounting/delivery/outgoing.ts";
-import { MemoryStore } from "../../../lib/accounting/store/store.ts";
 import { at, HOST, SITE, tenant } from "./world.ts";
 
 const NOW = at("2025-02-10");

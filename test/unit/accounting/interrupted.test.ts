@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { ObjectStore } from "../../../lib/accounting/store/store.ts";
-import { readStates } from "../../../lib/accounting/publishing/state.ts";
 import type { Tenant } from "../../../lib/accounting/model/tenant.ts";
+import { readStates } from "../../../lib/accounting/publishing/state.ts";
 import { parseOutgoingKey } from "../../../lib/accounting/delivery/outgoing.ts";
 import type { Job, Series } from "../../simulator/index.ts";
 import { simulate } from "../../simulator/index.ts";

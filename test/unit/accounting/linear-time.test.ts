@@ -9,6 +9,7 @@ import {
   textProblem,
   valueProblem,
 } from "../../../lib/accounting/apel/values.ts";
+import { isKey, readSegment } from "../../../lib/accounting/store/store.ts";
 import { checkMessage } from "../../../lib/accounting/apel/check.ts";
 import { messageKeys } from "../../../lib/accounting/apel/keys.ts";
 import { seconds } from "../../../lib/agent/config-values.ts";
@@ -45,7 +46,6 @@ import { hider } from "../../../lib/accounting/prometheus/auth.ts";
 import { certificateProblems } from "../../../lib/accounting/prometheus/certificates.ts";
 import { isTooLong, judgeRefusal, serverText } from "../../../lib/accounting/prometheus/errors.ts";
 import { numberOf, uidOfId } from "../../../lib/accounting/prometheus/response.ts";
-import { isKey, readSegment } from "../../../lib/accounting/store/store.ts";
 import { growthOf } from "../../support/growth.ts";
 
 const NOW = Date.UTC(2026, 10, 1) / 1000;

@@ -4,13 +4,13 @@ import { type ManualInput, refusalError, submitManual, unpin } from "../../../li
 import { openState, publish } from "../../../lib/accounting/publishing/publish.ts";
 import { type UnitState, readState, writeState } from "../../../lib/accounting/publishing/state.ts";
 import type { Unit } from "../../../lib/accounting/model/tenant.ts";
+import { MemoryStore, type ObjectStore } from "../../../lib/accounting/store/store.ts";
 import { checkMessage } from "../../../lib/accounting/apel/check.ts";
 import { readMessage } from "../../../lib/accounting/apel/read.ts";
 import { apelKey, messageKeys } from "../../../lib/accounting/apel/keys.ts";
 import { parseMessage } from "../../../lib/accounting/apel/parse.ts";
 import type { SummaryRecord } from "../../../lib/accounting/apel/record.ts";
 import { listOutgoing, parseOutgoingKey } from "../../../lib/accounting/delivery/outgoing.ts";
-import { MemoryStore, type ObjectStore } from "../../../lib/accounting/store/store.ts";
 import { ApelTable } from "../../support/apel-table.ts";
 
 const NOW = Date.UTC(2026, 7, 10) / 1000;

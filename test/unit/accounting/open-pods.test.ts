@@ -2,11 +2,11 @@ import { describe, expect, test } from "vitest";
 import { OpenPods } from "../../../lib/accounting/counting/open-pods.ts";
 import type { CountedPiece } from "../../../lib/accounting/counting/ledger.ts";
 import type { OpenMonth } from "../../../lib/accounting/counting/count-month.ts";
+import type { Vouched } from "../../../lib/accounting/counting/vouch.ts";
 import { JobList } from "../../../lib/accounting/counting/jobs.ts";
 import type { RunResult } from "../../../lib/accounting/run.ts";
 import type { DayUsage } from "../../../lib/accounting/counting/usage.ts";
 import type { OpenPod } from "../../../lib/accounting/counting/pods.ts";
-import type { Vouched } from "../../../lib/accounting/counting/vouch.ts";
 import type { Job, Series } from "../../simulator/index.ts";
 import { dropped, metric } from "../../simulator/situations/held.ts";
 import {

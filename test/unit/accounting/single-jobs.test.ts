@@ -3,13 +3,13 @@ import { parseMessage } from "../../../lib/accounting/apel/parse.ts";
 import { writeMessages } from "../../../lib/accounting/apel/write.ts";
 import type { ApelRecord } from "../../../lib/accounting/apel/record.ts";
 import type { CountedMonth } from "../../../lib/accounting/counting/count-month.ts";
+import type { Tenant } from "../../../lib/accounting/model/tenant.ts";
+import { MemoryStore, type ObjectStore } from "../../../lib/accounting/store/store.ts";
 import { individualRecord } from "../../../lib/accounting/publishing/jobs.ts";
 import { JobList } from "../../../lib/accounting/counting/jobs.ts";
 import { publishMonth } from "../../../lib/accounting/publishing/publish.ts";
 import { readStates } from "../../../lib/accounting/publishing/state.ts";
-import type { Tenant } from "../../../lib/accounting/model/tenant.ts";
 import { type Job, toDays } from "../../../lib/accounting/counting/usage.ts";
-import { MemoryStore, type ObjectStore } from "../../../lib/accounting/store/store.ts";
 import { Random } from "../../simulator/index.ts";
 import { at, became, cluster, DAY, HOST, message, SITE, tenant, texts, World } from "./world.ts";
 

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { Sizes } from "../../../lib/accounting/prometheus/split.ts";
+import { Sizes } from "../../../lib/accounting/model/split.ts";
 
 /** Sizes that have learnt: 16 was refused, 8 is answered. */
 function learnt(): Sizes {

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { SHARDS, Tiling, ask, prefixesOf, shardsOf } from "../../../lib/accounting/prometheus/split.ts";
+import { SHARDS, Tiling, ask, prefixesOf, shardsOf } from "../../../lib/accounting/model/split.ts";
 import type { Monitoring, Only, Window } from "../../../lib/accounting/model/monitoring.ts";
 import { GridmeterError } from "../../../lib/shared/errors.ts";
 import { Random } from "../../simulator/index.ts";

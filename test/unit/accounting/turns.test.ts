@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { turns } from "../../../lib/accounting/prometheus/split.ts";
+import { turns } from "../../../lib/accounting/model/split.ts";
 import { stubMonitoring } from "../../support/stub-monitoring.ts";
 import { DAY } from "./world.ts";
 

@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { Ledger, fingerprint } from "../../../lib/accounting/counting/ledger.ts";
+import { MemoryStore } from "../../../lib/accounting/store/store.ts";
 import type { FinishedPod } from "../../../lib/accounting/counting/pods.ts";
 import { dayOf } from "../../../lib/accounting/model/time.ts";
 import {
@@ -11,7 +12,6 @@ import {
   toDays,
   toJob,
 } from "../../../lib/accounting/counting/usage.ts";
-import { MemoryStore } from "../../../lib/accounting/store/store.ts";
 import { at, DAY, tenant } from "./world.ts";
 
 const END = at("2025-02-03T12:00");

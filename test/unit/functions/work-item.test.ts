@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { MemoryStore } from "../../../lib/accounting/store/store.ts";
-import { type UnitState, sourceOf, writeState } from "../../../lib/accounting/publishing/state.ts";
 import { tiedTenants } from "../../../lib/accounting/publishing/guards.ts";
+import { type UnitState, sourceOf, writeState } from "../../../lib/accounting/publishing/state.ts";
 import { type WorkItem, parseWorkItem, requestOf, unitsOf } from "../../../functions/common/work-item.ts";
 import { at, tenant } from "../accounting/world.ts";
 

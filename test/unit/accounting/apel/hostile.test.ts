@@ -5,8 +5,8 @@ import { refusalError, submitManual } from "../../../../lib/accounting/publishin
 import { checkMessage } from "../../../../lib/accounting/apel/check.ts";
 import { LAYOUTS } from "../../../../lib/accounting/apel/record.ts";
 import { MOST_PROBLEMS, problemText } from "../../../../lib/accounting/apel/values.ts";
-import { writeMessages } from "../../../../lib/accounting/apel/write.ts";
 import { MemoryStore } from "../../../../lib/accounting/store/store.ts";
+import { writeMessages } from "../../../../lib/accounting/apel/write.ts";
 import { NOW, SUMMARY } from "./arbitrary.ts";
 
 const HEADER = "APEL-summary-job-message: v0.2\n";

@@ -1,13 +1,13 @@
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Unit } from "../../../../lib/accounting/model/tenant.ts";
+import { MemoryStore, type ObjectStore } from "../../../../lib/accounting/store/store.ts";
 import type { IndividualRecord } from "../../../../lib/accounting/apel/record.ts";
 import { type ApelMessage, writeMessages } from "../../../../lib/accounting/apel/write.ts";
 import { DirqQueue } from "../../../../lib/accounting/delivery/dirq.ts";
 import type { MessageQueue } from "../../../../lib/accounting/delivery/queue.ts";
 import { putGeneration, unitPrefix } from "../../../../lib/accounting/delivery/outgoing.ts";
 import { type DeliveryOptions, deliverAll } from "../../../../lib/accounting/delivery/deliver.ts";
-import { MemoryStore, type ObjectStore } from "../../../../lib/accounting/store/store.ts";
 import { at } from "../../../support/dirq-contract.ts";
 import { NOW, generationMessages, generationOf, summaryBody, unit } from "../../../support/dirq-messages.ts";
 import { dirqTool } from "../../../support/dirq-tool.ts";

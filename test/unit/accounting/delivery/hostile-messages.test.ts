@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { openState } from "../../../../lib/accounting/publishing/publish.ts";
 import { stateKey } from "../../../../lib/accounting/publishing/state.ts";
 import type { Unit } from "../../../../lib/accounting/model/tenant.ts";
+import { MemoryStore } from "../../../../lib/accounting/store/store.ts";
 import { writeMessages } from "../../../../lib/accounting/apel/write.ts";
 import { DirqQueue } from "../../../../lib/accounting/delivery/dirq.ts";
 import {
@@ -15,7 +16,6 @@ import {
   unitPrefix,
 } from "../../../../lib/accounting/delivery/outgoing.ts";
 import { deliverAll } from "../../../../lib/accounting/delivery/deliver.ts";
-import { MemoryStore } from "../../../../lib/accounting/store/store.ts";
 import { at } from "../../../support/dirq-contract.ts";
 import {
   NOW,

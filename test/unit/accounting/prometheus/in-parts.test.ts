@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Window } from "../../../../lib/accounting/model/monitoring.ts";
+import { inParts, partsByUid } from "../../../../lib/accounting/model/split.ts";
 import { GridmeterError } from "../../../../lib/shared/errors.ts";
-import { inParts, partsByUid } from "../../../../lib/accounting/prometheus/split.ts";
 import { Random } from "../../../simulator/index.ts";
 
 const HOUR = 3600;

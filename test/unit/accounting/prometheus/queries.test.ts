@@ -3,8 +3,8 @@ import { assert, property, string } from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Only } from "../../../../lib/accounting/model/monitoring.ts";
 import type { Selection } from "../../../../lib/accounting/model/tenant.ts";
-import { queriesFor } from "../../../../lib/accounting/prometheus/plan-queries.ts";
 import { type Spelling, quote, spellings } from "../../../../lib/accounting/prometheus/labels.ts";
+import { queriesFor } from "../../../../lib/accounting/prometheus/plan-queries.ts";
 import {
   type InstantFact,
   copyQueries,

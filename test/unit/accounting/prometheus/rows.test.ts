@@ -1,8 +1,8 @@
 import { assert, constantFrom, nat, property, uuid } from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Row } from "../../../../lib/accounting/model/monitoring.ts";
-import { GridmeterError } from "../../../../lib/shared/errors.ts";
 import { type Spelling, spellings } from "../../../../lib/accounting/prometheus/labels.ts";
+import { GridmeterError } from "../../../../lib/shared/errors.ts";
 import { type InstantFact, factQuery } from "../../../../lib/accounting/prometheus/queries.ts";
 import { rowReader, uidOfId } from "../../../../lib/accounting/prometheus/response.ts";
 

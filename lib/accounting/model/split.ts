@@ -1,10 +1,8 @@
 import pLimit from "p-limit";
 import { GridmeterError } from "../../shared/errors.ts";
 import { append } from "../../shared/lists.ts";
-import type { Fact, Monitoring, Row, UidPrefixes, Window } from "../model/monitoring.ts";
-import type { Selection } from "../model/tenant.ts";
-import { DAY, showTime } from "../model/time.ts";
-import { renamedPrefix } from "./labels.ts";
+import type { Fact, Monitoring, Row, UidPrefixes, Window } from "./monitoring.ts";
+import { DAY, showTime } from "./time.ts";
 
 const HOUR = 3600;
 
@@ -146,20 +144,6 @@ type UidPart = {
   /** these pods in parts, each pod in one; none where nothing smaller is left */
   parts(): readonly UidPart[];
 };
-
-/**
- * Labels under which a pod's uid may stand, the likeliest first. Beside a renamed one, the plain one is the uid of the target
- * itself.
- */
-export function uidLabels(selection: Selection): readonly string[] {
-  const renamed = `${renamedPrefix(selection)}uid`;
-  return selection.labelPrefix === "" ? ["uid", renamed] : [renamed, "uid"];
-}
-
-/** The selection narrowed to a part of its pods. @param matchers those of the part */
-export function narrowedTo(selection: Selection, matchers: readonly string[]): Selection {
-  return { ...selection, matchers: [...selection.matchers, ...matchers] };
-}
 
 /**
  * All series in parts: by the first hexadecimal digit of the uid, then by the second, then by the next label where a uid may

@@ -1,20 +1,19 @@
 import { DateTime } from "luxon";
-import { GridmeterError } from "../../shared/errors.ts";
-import { least } from "../../shared/lists.ts";
-import { findGaps, joined } from "../counting/coverage.ts";
-import { explainCpu, lookForCpu } from "../counting/vouch.ts";
-import { CELL, type Window } from "../model/monitoring.ts";
-import { type Selection, type Tenant, isIndividual } from "../model/tenant.ts";
-import { showStretches } from "../model/time.ts";
-import { REFUSED_ABOVE } from "../publishing/guards.ts";
-import type { Client } from "./client.ts";
-import { overTime, podSelectors, spellings } from "./labels.ts";
-import { createMonitoring, findVoLabel } from "./monitoring.ts";
-import { findNamespaces } from "./namespaces.ts";
-import type { Series } from "./response.ts";
-import { type Evidence, evidenceLabels, evidenceOf, evidenceQuery, findSeen, narrowed } from "./seen.ts";
-import { upSelectors } from "./shards.ts";
-import { inParts, narrowedTo, uidLabels } from "./split.ts";
+import { GridmeterError } from "../shared/errors.ts";
+import { least } from "../shared/lists.ts";
+import { findGaps, joined } from "./counting/coverage.ts";
+import { REFUSED_ABOVE, explainCpu, lookForCpu } from "./counting/missing-cpu.ts";
+import { CELL, type Window } from "./model/monitoring.ts";
+import { inParts } from "./model/split.ts";
+import { type Selection, type Tenant, isIndividual } from "./model/tenant.ts";
+import { showStretches } from "./model/time.ts";
+import type { Client } from "./prometheus/client.ts";
+import { narrowedTo, overTime, podSelectors, spellings, uidLabels } from "./prometheus/labels.ts";
+import { createMonitoring, findVoLabel } from "./prometheus/monitoring.ts";
+import { findNamespaces } from "./prometheus/namespaces.ts";
+import type { Series } from "./prometheus/response.ts";
+import { type Evidence, evidenceLabels, evidenceOf, evidenceQuery, findSeen, narrowed } from "./prometheus/seen.ts";
+import { upSelectors } from "./prometheus/shards.ts";
 
 const DAY = 86_400;
 /** Days in which pods, namespaces and labels are looked for. */
