@@ -1,6 +1,7 @@
-// The command line as its users run it: the default auto mode at the real time, over a Prometheus whose data ends now.
+// The command line as its users run it: the default auto mode, over a Prometheus whose data ends now.
 import { cp, mkdir, readFile, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { endOfDay } from "../../lib/accounting/model/time.ts";
@@ -24,7 +25,10 @@ import { longestRange, startWatchProxy } from "../support/watch-proxy.ts";
 import type { WatchProxy } from "../support/watch-proxy.ts";
 
 const DAY = 86_400;
-const now = Math.floor(Date.now() / 1000);
+// On the first days of a month the month before is open as well, so all that follows takes place in the middle of the last one.
+const real = new Date();
+const now = Date.UTC(real.getUTCFullYear(), real.getUTCMonth() - 1, 16, 9, 41, 7) / 1000;
+const CLOCK = fileURLToPath(new URL("../support/shifted-clock.ts", import.meta.url));
 const demo = demoCluster({ now, namespace: "grid", rounds: 1, scrapeInterval: 120 });
 // Watched without a gap for longer than a month, so that `check` finds nothing to say.
 const cluster = { ...demo, from: demo.from - 40 * DAY, outages: [] };
@@ -41,7 +45,9 @@ let folders = 0;
 
 beforeAll(async () => {
   scratch = await scratchDirectory();
-  program = bundledCli(scratch.path);
+  const [node = "", cli = ""] = bundledCli(scratch.path);
+  program = [node, "--import", CLOCK, cli];
+  await writeFile(join(scratch.path, "clock"), `${now - Math.floor(real.getTime() / 1000)}`);
   server = await serveSeries(simulate(cluster));
   proxy = await startWatchProxy(server.url);
   base = join(scratch.path, "base");
@@ -67,7 +73,8 @@ const afterFirst = (): Promise<void> => cp(base, cwd, { recursive: true });
 const SUBMIT_HOST = "k8s.example.org:6443/grid";
 
 function gridmeter(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<CliRun> {
-  return runCli(args, { cwd, env: leastSettings(proxy.url, { NAMESPACE: "grid", SUBMIT_HOST, ...env }), program });
+  const settings = leastSettings(proxy.url, { NAMESPACE: "grid", SUBMIT_HOST, ...env });
+  return runCli(args, { cwd, env: { ...settings, SHIFTED_CLOCK: join(scratch.path, "clock") }, program });
 }
 
 const queue = (): string => join(cwd, "gridmeter-data/outgoing");
@@ -241,7 +248,7 @@ test("-e FILE: its settings, its paths beside it; the environment wins over it",
   await writeFile(join(cwd, "etc/tenants.yaml"), "tenants:\n  - name: one\n    NAMESPACE: grid\n    VO_NAME: team\n");
   const run = await runCli(["account", "-e", "etc/site.env", "--json"], {
     cwd,
-    env: { SUBMIT_HOST: "from-env" },
+    env: { SUBMIT_HOST: "from-env", SHIFTED_CLOCK: join(scratch.path, "clock") },
     program,
   });
   expect(run.code).toBe(0);
