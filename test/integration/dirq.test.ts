@@ -14,9 +14,10 @@ import { Random } from "../simulator/index.ts";
 import { spoolingViolations } from "../support/dirq-invariants.ts";
 import { generationMessages, generationOf } from "../support/dirq-messages.ts";
 import { bundledScript, scratchDirectory } from "../support/store-script.ts";
+import { rounds, seed } from "../support/size.ts";
 
-const KILLS = 210;
-const SEED = Date.now() % 2 ** 31;
+const KILLS = rounds(210, 7);
+const SEED = seed(20_261_201);
 const random = new Random(SEED);
 const SLOTS = 3;
 const READER = fileURLToPath(new URL("../support/dirq-reader.py", import.meta.url));

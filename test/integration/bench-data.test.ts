@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { Contestants } from "../../../bench/accounting/contestants.ts";
-import { uncompacted } from "../../../bench/accounting/compact.ts";
-import { fill } from "../../../bench/accounting/fill.ts";
-import { jobsIn, truthOf } from "../../../bench/accounting/jobs.ts";
-import { eachSample, seriesIn } from "../../../bench/accounting/series.ts";
-import { ASKED } from "../../../bench/accounting/reference.ts";
-import { coldMonth } from "../../../bench/accounting/sections.ts";
-import type { Server } from "../../../bench/accounting/server.ts";
-import { startServer } from "../../../bench/accounting/server.ts";
-import { HOUR, layoutOf, measuredMonth, monthsOf, plusMonths, startOfMonth } from "../../../bench/accounting/shape.ts";
-import { scratchDirectory } from "../../support/store-script.ts";
+import { Contestants } from "../../bench/accounting/contestants.ts";
+import { uncompacted } from "../../bench/accounting/compact.ts";
+import { fill } from "../../bench/accounting/fill.ts";
+import { jobsIn, truthOf } from "../../bench/accounting/jobs.ts";
+import { eachSample, seriesIn } from "../../bench/accounting/series.ts";
+import { ASKED } from "../../bench/accounting/reference.ts";
+import { coldMonth } from "../../bench/accounting/sections.ts";
+import type { Server } from "../../bench/accounting/server.ts";
+import { startServer } from "../../bench/accounting/server.ts";
+import { HOUR, layoutOf, measuredMonth, monthsOf, plusMonths, startOfMonth } from "../../bench/accounting/shape.ts";
+import { scratchDirectory } from "../support/store-script.ts";
 
 const shape = { jobs: 744, months: 1, scrapeSeconds: 60 };
 const layout = layoutOf(shape);
