@@ -1,4 +1,6 @@
-// `npm test`: everything that can be checked on one machine, in one go. Arguments go to vitest.
+// `npm test`: types, lint, format, build, and the tests of the projects fast and integration.
+// `npm test -- PATH ...`: only the tests in these paths, at once; other arguments go to vitest as well.
+// `npm run test:long [-- PATH ...]`: the tests of the project long.
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -54,24 +56,34 @@ function counts(): { readonly passed: number; readonly failed: number } {
   return { passed: numPassedTests, failed: numFailedTests + broken.length };
 }
 
+const [isLong, args] = process.argv[2] === "--long" ? [true, process.argv.slice(3)] : [false, process.argv.slice(2)];
+
+/** Runs vitest; the report is what `counts` reads. */
+function vitest(): number {
+  const projects = isLong ? ["long"] : ["fast", "integration"];
+  return run(
+    "vitest",
+    "run",
+    ...projects.map((name) => `--project=${name}`),
+    "--reporter=default",
+    "--reporter=json",
+    `--outputFile.json=${reportFile}`,
+    ...args,
+  );
+}
+
 try {
   const tools = ["prometheus", "promtool", "pushgateway", "victoriaMetrics", "dirq", "moto", "cfnLint"] as const;
   const forCases = existsSync(resolve(root, "..", "shared", "cases")) ? (["faketime", "curl"] as const) : [];
   step("tools", () => (ensureTools([...tools, ...forCases]), 0));
-  step("types", () => run("tsc", "--noEmit"));
-  step("lint", () => run("oxlint", "--type-aware", "--deny-warnings"));
-  step("format", () => run("oxfmt", "--check"));
-  step("build", () => run(process.execPath, "scripts/build.ts"));
-  step("tests", () =>
-    run(
-      "vitest",
-      "run",
-      "--reporter=default",
-      "--reporter=json",
-      `--outputFile.json=${reportFile}`,
-      ...process.argv.slice(2),
-    ),
-  );
+  if (args.length === 0 && !isLong) {
+    step("types", () => run("tsc", "--noEmit"));
+    step("lint", () => run("oxlint", "--type-aware", "--deny-warnings"));
+    step("format", () => run("oxfmt", "--check"));
+  }
+  // Some tests run what is shipped.
+  if (args.length === 0) step("build", () => run(process.execPath, "scripts/build.ts"));
+  step("tests", vitest);
   // The last line, for whoever reads no more than that.
   const { passed, failed } = counts();
   if (passed === 0 || failed > 0) worst = Math.max(worst, 1);
