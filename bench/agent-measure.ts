@@ -128,7 +128,7 @@ export function minute(
     const bareSeconds = await bareMinute(commandsOf(gpus), INTERVAL, seconds / 2);
     const { residentBytes, peakBytes, privateBytes } = after;
     tell("hang");
-    // All have been started anew by then, and time out again and again while it is scraped.
+    // All have been started again by then, and time out again and again while it is scraped.
     await sleep(2 * INTERVAL * 1000);
     const hanging = await latency(scraper, 1000);
     tell("ok");

@@ -19,7 +19,7 @@ const NEEDED = "one of the two is needed";
 const queue = () =>
   new Option(
     "--queue <url>",
-    "with --output s3://...: the SQS queue that tells the spooler; without it the spooler's sweep finds the messages",
+    "with --output s3://...: the SQS queue that notifies the spooler; without it the spooler's sweep finds the messages",
   );
 const mode = () =>
   new Option(
@@ -104,10 +104,10 @@ program
   .command("spool")
   .description("on ssmsend's host: take messages from a bucket into ssmsend's queue, until SIGTERM")
   .option("--source <s3://bucket/prefix>", "where gridmeter account put them (its --output)")
-  .option("--queue <url>", "the SQS queue that tells of new messages; without it only sweeps find them")
+  .option("--queue <url>", "the SQS queue that announces new messages; without it only sweeps find them")
   .option("--output <place>", "ssmsend's queue on this host: dirq:DIR or dir:DIR")
   .option("--once", "one sweep, then the queue until it is empty; for cron or a systemd timer")
-  .option("--sweep-interval <duration>", "how often to look for messages that the queue did not tell of", "10m")
+  .option("--sweep-interval <duration>", "how often to look for messages that the queue did not announce", "10m")
   .option("--visibility <duration>", "how long others do not see a queue message that is being dealt with", "5m")
   .action((options) => run(async () => (await import("./commands/spool.ts")).spool(options), false));
 

@@ -3,7 +3,7 @@ import { createRequire } from "node:module";
 import { compileFunction } from "node:vm";
 import { brotliDecompressSync } from "node:zlib";
 
-/** What stands before the packed program, and after it, at the end of the file. It is base64, in which neither occurs. */
+/** What is before the packed program, and after it, at the end of the file. It is base64, in which neither occurs. */
 export const PACKED = ["\n/*packed:", "*/\n"] as const;
 
 /** Runs the program that is packed at the end of the file that Node was told to run. @throws Error if it is not there as a whole */

@@ -25,7 +25,7 @@ export const handler = async (event: unknown, context: Context) => {
 };
 
 /**
- * What became of a file. `gone`: it was dealt with before (S3 may tell of a file twice). `ignored`: it is none of ours, or its
+ * What became of a file. `gone`: it was dealt with before (S3 may announce a file twice). `ignored`: it is none of ours, or its
  * key in the event is no key; trying again would not help.
  */
 type ManualOutcome = {
@@ -46,20 +46,20 @@ const LONGEST_KEY = 1024;
  * @param now epoch seconds
  * @throws GridmeterError `store_failed`, `store_conflict`, `queue_failed`, `config_invalid`
  */
-export async function manualFile(told: ToldFile, now: number, parts: Parts): Promise<ManualOutcome> {
-  const key = toldKey(told);
+export async function manualFile(announced: AnnouncedFile, now: number, parts: Parts): Promise<ManualOutcome> {
+  const key = keyOf(announced);
   if (key === undefined) {
     const text =
-      "is not written as S3 writes keys (percent-encoded UTF-8), so no file can be told by it. Nothing was sent; put the file under manual/incoming/ once more.";
-    logger.error(`The key ${JSON.stringify(told.key)} ${text}`);
-    return { key: told.key, outcome: "ignored" };
+      "is not written as S3 writes keys (percent-encoded UTF-8), so it names no file. Nothing was sent; put the file under manual/incoming/ once more.";
+    logger.error(`The key ${JSON.stringify(announced.key)} ${text}`);
+    return { key: announced.key, outcome: "ignored" };
   }
   const store = neededStore(parts);
   const incoming = store.fullKey(INCOMING);
   const name = key.startsWith(incoming) ? key.slice(incoming.length) : "";
-  if (told.bucket !== needed(parts.env, "GRIDMETER_BUCKET") || name === "" || name.endsWith("/")) {
+  if (announced.bucket !== needed(parts.env, "GRIDMETER_BUCKET") || name === "" || name.endsWith("/")) {
     logger.warn(
-      `s3://${told.bucket}/${key} is no file under s3://${store.place.bucket}/${incoming}; it is left alone.`,
+      `s3://${announced.bucket}/${key} is no file under s3://${store.place.bucket}/${incoming}; it is left alone.`,
     );
     return { key, outcome: "ignored" };
   }
@@ -111,7 +111,7 @@ function unitsOf({ sent, alreadySent }: ManualFileReport) {
   return [...new Map(units.map((unit) => [JSON.stringify([unit.site, unit.submitHost, unit.month]), unit])).values()];
 }
 
-/** What stands beside a refused file. */
+/** What is beside a refused file. */
 function reasons({ sent, alreadySent, refused, moreRefused }: ManualFileReport): string {
   const others = sent.length + alreadySent.length;
   const lines = refused.flatMap(({ problems }) =>
@@ -134,13 +134,13 @@ function reasons({ sent, alreadySent, refused, moreRefused }: ManualFileReport):
 export async function manualFiles(event: unknown, now: number, parts: Parts) {
   const files: ManualOutcome[] = [];
   const failures: unknown[] = [];
-  for (const told of toldFiles(event)) {
+  for (const file of announcedFiles(event)) {
     try {
-      const outcome = await manualFile(told, now, parts);
+      const outcome = await manualFile(file, now, parts);
       logger.info(`${outcome.key}: ${outcome.outcome}`, { ...outcome });
       files.push(outcome);
     } catch (error) {
-      logger.error(`${told.key} failed`, { code: error instanceof GridmeterError ? error.code : "unexpected" });
+      logger.error(`${file.key} failed`, { code: error instanceof GridmeterError ? error.code : "unexpected" });
       failures.push(error);
     }
   }
@@ -156,11 +156,11 @@ const s3Event = z.object({
   ),
 });
 
-/** A file that S3 tells of; `key` as it stands in the event. */
-type ToldFile = { readonly bucket: string; readonly key: string };
+/** A file that S3 announces; `key` as it is in the event. */
+type AnnouncedFile = { readonly bucket: string; readonly key: string };
 
 /** The files of an event from S3, or of one that somebody wrote by hand. @throws GridmeterError `config_invalid` */
-function toldFiles(event: unknown): readonly ToldFile[] {
+function announcedFiles(event: unknown): readonly AnnouncedFile[] {
   const parsed = s3Event.safeParse(event);
   if (parsed.success)
     return parsed.data.Records.map(({ s3: { bucket, object } }) => ({ bucket: bucket.name, key: object.key }));
@@ -172,7 +172,7 @@ function toldFiles(event: unknown): readonly ToldFile[] {
 }
 
 /** The key of a file; S3 writes keys into its events as a form would. Undefined if it is no such text. */
-function toldKey({ key }: ToldFile): string | undefined {
+function keyOf({ key }: AnnouncedFile): string | undefined {
   try {
     return decodeURIComponent(key.replaceAll("+", " "));
   } catch {
@@ -210,7 +210,7 @@ async function readFile({ s3 }: Parts, Bucket: string, key: string): Promise<Inc
 
 /**
  * Moves the very bytes that were read, and puts the reason beside them; a file that is too large to be read S3 itself copies. A
- * file that was put there anew meanwhile stays: S3 tells of it too.
+ * file that was put there again meanwhile stays: S3 announces it too.
  * @throws GridmeterError `store_failed`
  */
 async function moveFile(
@@ -254,7 +254,7 @@ async function copy(
     await s3.send(new CopyObjectCommand({ Bucket, Key, CopySource, ...match, ...atRest(env) }));
   } catch (thrown) {
     const { status } = awsFailure(thrown);
-    // It was put there anew, or removed, after its length was asked.
+    // It was put there again, or removed, after its length was asked.
     if (status === 404 || status === 412) return;
     throw failed(thrown, "copy", "s3:GetObject and s3:PutObject", Bucket, key);
   }

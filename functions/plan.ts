@@ -79,7 +79,7 @@ async function sendItems(sqs: SQSClient, QueueUrl: string, items: readonly WorkI
       Id: String(index),
       MessageBody: JSON.stringify(item),
       MessageGroupId: unitGroup(item),
-      // Lambda's own second try sends nothing twice; somebody who asks again within minutes is heard.
+      // Lambda's own second try sends nothing twice; a person who asks again within minutes gets a run.
       MessageDeduplicationId: `${id}-${from + index}`,
     }));
     try {

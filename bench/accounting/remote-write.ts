@@ -43,7 +43,7 @@ export class WriteRequest {
     else this.#padded(lengthAt, this.#length - lengthAt - PADDED);
   }
 
-  /** The body so far, in snappy's format though not compressed (one literal), and starts anew. Undefined if there is none. */
+  /** The body so far, in snappy's format though not compressed (one literal), and starts again. Undefined if there is none. */
   take(): Uint8Array<ArrayBuffer> | undefined {
     const size = this.#length - HEADER;
     if (size === 0) return undefined;

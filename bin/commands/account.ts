@@ -33,7 +33,7 @@ export function requestOf({ mode, queryStart, queryEnd }: LoadedSettings): RunOp
   return { mode: "gap", start: queryStart, end: queryEnd };
 }
 
-/** Reads the settings and tells their warnings. @throws config_invalid */
+/** Reads the settings and says their warnings. @throws config_invalid */
 export function settingsOf(options: AccountOptions): LoadedSettings {
   const { mode, start, end, output, ledger } = options;
   const settings = loadSettings({

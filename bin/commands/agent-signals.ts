@@ -29,11 +29,11 @@ function exitOnSignal(): void {
   onSignal((name) => process.exit(128 + SIGNALS[name]));
 }
 
-/** Calls `told` at the first of the signals, and only then. */
-function onSignal(told: (name: Signal) => void): void {
+/** Calls `act` at the first of the signals, and only then. */
+function onSignal(act: (name: Signal) => void): void {
   const first = (name: Signal): void => {
     for (const each of NAMES) process.removeListener(each, first);
-    told(name);
+    act(name);
   };
   for (const name of NAMES) process.on(name, first);
 }

@@ -26,7 +26,7 @@ const CRASH_LIMIT = 10_000;
 export async function agent(options: AgentOptions, version: string): Promise<number> {
   const config = loadAgentConfig(process.env, options);
   const destination = pino.destination({ fd: 2, sync: false, maxLength: LOG_BUFFER });
-  // Whoever read it is gone: there is nobody to tell.
+  // The reader is gone: there is nobody to say it to.
   destination.on("error", () => undefined);
   // On a disk that is full, its own exit hook would try to write for ever.
   process.prependListener("exit", () => destination.destroy());
@@ -46,7 +46,7 @@ export async function agent(options: AgentOptions, version: string): Promise<num
     return await (options.once === true ? runOnce(built, config, log) : run(built, config, version, log, flushed));
   } finally {
     await flushed();
-    // Nothing that is left over may keep a program alive that was told to end.
+    // Nothing that is left over may keep a program alive that was asked to end.
     setTimeout(() => process.exit(), LAST_WORDS).unref();
   }
 }
@@ -84,8 +84,8 @@ async function run(
   const pushgateway = config.pushgateway === undefined ? null : new URL(config.pushgateway.url).origin;
   log.info({ version, file, instance, job, url, pushgateway, openpaiNames }, "running");
   if (process.pid === 1) log.warn({}, NO_INIT);
-  const told = await signal;
-  log.info({ signal: told }, "told to end");
+  const received = await signal;
+  log.info({ signal: received }, "told to end");
   await agent.stop("the agent was told to end");
   log.info({}, "nothing runs any more");
   return 0;

@@ -46,7 +46,7 @@ function inputs(files: readonly string[]): readonly ManualInput[] {
 }
 
 const damaged = ({ key, setAside, what }: Damage): void =>
-  say(`${key} was damaged (${what}); it is set aside as ${setAside} and made anew.`);
+  say(`${key} was damaged (${what}); it is set aside as ${setAside} and made again.`);
 
 /** What options, environment and env file name. There is no default, or a run from elsewhere would send where nobody looks. */
 function placesOf({ envFile, output, ledger }: ManualOptions): LoadedStores {

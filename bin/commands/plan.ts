@@ -20,7 +20,7 @@ export async function plan(options: AccountOptions): Promise<number> {
       now: nowInSeconds(),
       request: requestOf(settings),
       recount: options.recount === true,
-      damaged: ({ key, what }) => say(`${key} is damaged (${what}); a run would set it aside and count anew.`),
+      damaged: ({ key, what }) => say(`${key} is damaged (${what}); a run would set it aside and count again.`),
     },
   );
   const result = { months: months.map(plainMonth), units: units.map(plainUnit) };

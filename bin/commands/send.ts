@@ -16,7 +16,7 @@ export function outboxStore(outbox: OpenOutbox, ledger: OpenLedger): ObjectStore
 
 /**
  * Sends on what was published: into the queue on this host, all that is outgoing; to a bucket, by telling the spooler of
- * `keys`, which are this run's. Of earlier runs' objects nobody knows whether it was told; its sweep finds them.
+ * `keys`, which are this run's. Of earlier runs' objects nobody knows whether it was notified; its sweep finds them.
  * A fault here is no fault of the counting, whose figures are still to be shown.
  */
 export async function sendOn(

@@ -37,7 +37,13 @@ export async function spool(options: SpoolOptions): Promise<number> {
   );
   const queue = openQueue(output, (text) => log.warn({}, text));
   const store = await openSource("--source", source, process.env, foreignWarning(log));
-  const ports: SpoolPorts = { store, queue, log, now: nowInSeconds, ...(await bellOf(queueUrl, visibility)) };
+  const ports: SpoolPorts = {
+    store,
+    queue,
+    log,
+    now: nowInSeconds,
+    ...(await notificationQueueOf(queueUrl, visibility)),
+  };
   const stop = stopSignal(log);
   log.info({ source, queue: queueUrl ?? null, output: queue.place, once }, "spooling");
   if (once) {
@@ -51,13 +57,16 @@ export async function spool(options: SpoolOptions): Promise<number> {
   return 0;
 }
 
-async function bellOf(url: string | undefined, visibility: number): Promise<Pick<SpoolPorts, "bell">> {
+async function notificationQueueOf(
+  url: string | undefined,
+  visibility: number,
+): Promise<Pick<SpoolPorts, "notifications">> {
   if (url === undefined) return {};
   const [{ createSqs }, { SqsNotifications }] = await Promise.all([
     import("../../lib/accounting/store/aws.ts"),
     import("../../lib/accounting/delivery/notifications.ts"),
   ]);
-  return { bell: new SqsNotifications(createSqs(process.env), url, visibility) };
+  return { notifications: new SqsNotifications(createSqs(process.env), url, visibility) };
 }
 
 function stopSignal(log: pino.Logger): AbortSignal {
@@ -73,10 +82,10 @@ function stopSignal(log: pino.Logger): AbortSignal {
 
 /** Each foreign object once: every sweep meets it again. */
 function foreignWarning(log: pino.Logger): (key: string) => void {
-  const told = new Set<string>();
+  const warned = new Set<string>();
   return (key) => {
-    if (told.has(key)) return;
-    told.add(key);
+    if (warned.has(key)) return;
+    warned.add(key);
     log.warn({ key }, "gridmeter did not put this object and leaves it alone");
   };
 }

@@ -45,7 +45,7 @@ export function monthsTable(summary: RunSummary): string {
 /** Warnings, damage and errors of a run, for people. */
 export function tellRun(result: RunResult, say: (text: string) => void): void {
   for (const { key, setAside, what } of result.damaged)
-    say(`${key} was damaged (${what}); it is set aside as ${setAside} and made anew.`);
+    say(`${key} was damaged (${what}); it is set aside as ${setAside} and made again.`);
   for (const { counted, units } of result.months) {
     for (const warning of counted.flatMap((month) => month.warnings)) say(`warning: ${warning}`);
     for (const { unit, error } of units) {

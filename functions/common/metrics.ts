@@ -13,7 +13,7 @@ import type { ItemResult, RunItem } from "./work-item.ts";
 /** The accounting never waits long for its metrics, milliseconds. */
 const PUSH_DEADLINE_MS = 5_000;
 
-/** Logs what became of a work item, and tells CloudWatch and the Pushgateway. Never throws: figures matter less than work. */
+/** Logs what became of a work item, and publishes it to CloudWatch and the Pushgateway. Never throws: figures matter less than work. */
 export async function tellItem(item: RunItem, result: ItemResult, duration: number, parts: Parts): Promise<void> {
   const summary = result.result === undefined ? undefined : summarise(result.result);
   const figures = figuresOf(item, result.kind, summary, { duration, at: Math.floor(Date.now() / 1000) });
@@ -103,7 +103,7 @@ function figuresOf(
 }
 
 /**
- * The Pushgateway group of a unit. The month stands in it as `current`, `previous` or `older`: the gateway forgets nothing,
+ * The Pushgateway group of a unit. The month is in it as `current`, `previous` or `older`: the gateway forgets nothing,
  * and a group for every month would go on saying for ever that its last success was long ago.
  */
 export function groupingOf({ site, submitHost, month, run }: RunItem): Grouping {

@@ -99,9 +99,9 @@ export const metrics = new Metrics({
   serviceName,
 });
 
-/** A stored object that was damaged and set aside is a warning: what it held is made anew. */
+/** A stored object that was damaged and set aside is a warning: what it held is made again. */
 export function warnDamaged({ key, setAside, what }: Damage): void {
-  logger.warn(`${key} was damaged; it is set aside and made anew`, { key, setAside, what });
+  logger.warn(`${key} was damaged; it is set aside and made again`, { key, setAside, what });
 }
 
 /** Of an invocation's time this much at most is kept for what is in flight when counting stops, milliseconds. */
@@ -117,7 +117,7 @@ type TimeLimit = {
 /**
  * Divides what is left of an invocation: counting may start pieces until the margin begins; the margin is for the pieces in
  * flight, for publishing and for passing the rest on.
- * @param remaining milliseconds that are left, as Lambda's context tells them
+ * @param remaining milliseconds that are left, as Lambda's context gives them
  */
 export function stopBefore(remaining: () => number): TimeLimit {
   const margin = Math.min(LONGEST_MARGIN, remaining() * 0.4);

@@ -14,7 +14,7 @@ import { type Parts, logger, needed, refuseCredentials, variable } from "./runti
 const NOT_HERE = ["PUBLISHING_MODE", "QUERY_START", "QUERY_END", "OUTPUT_PATH", "LEDGER_PATH"];
 
 /**
- * The settings of a function: the command line's variables, and those of which only a name stands in the environment
+ * The settings of a function: the command line's variables, and those of which only a name is in the environment
  * (PROMETHEUS_AUTH_HEADER_PARAMETER, PROMETHEUS_CA_PARAMETER, PROMETHEUS_CLIENT_CERT_PARAMETER,
  * PROMETHEUS_CLIENT_KEY_PARAMETER, TENANTS_PARAMETER, TENANTS_OBJECT).
  * @throws GridmeterError `config_invalid` with all that is wrong; `store_failed` if a parameter cannot be read
@@ -66,8 +66,8 @@ export function withQueryLimit(settings: LoadedSettings, seconds: number): Loade
 }
 
 /**
- * The text of the parameter whose name stands in the environment, decrypted; undefined where the variable is not set. It is
- * read anew on every call, so that a changed secret needs no new deployment.
+ * The text of the parameter whose name is in the environment, decrypted; undefined where the variable is not set. It is
+ * read again on every call, so that a changed secret needs no new deployment.
  * @throws GridmeterError `config_invalid` if there is none; `store_failed` if it cannot be read
  */
 export async function parameterText({ env, ssm }: Parts, setting: string): Promise<string | undefined> {
@@ -88,7 +88,7 @@ export async function parameterText({ env, ssm }: Parts, setting: string): Promi
   );
 }
 
-/** The text of the bucket's object whose key stands in the environment. @throws as `parameterText` */
+/** The text of the bucket's object whose key is in the environment. @throws as `parameterText` */
 export async function objectText({ env, s3 }: Parts, setting: string): Promise<string | undefined> {
   const Key = variable(env, setting);
   if (Key === undefined) return undefined;

@@ -84,16 +84,16 @@ const usage = (text: string): GridmeterError => new GridmeterError("usage", `${t
 
 /** Tells each text once: what is odd in a folder is met again and again. */
 function once(warn: Warn): Warn {
-  const told = new Set<string>();
+  const warned = new Set<string>();
   return (text) => {
-    if (told.has(text)) return;
-    told.add(text);
+    if (warned.has(text)) return;
+    warned.add(text);
     warn(text);
   };
 }
 
 /**
- * Opens `--ledger`. A dry run gets a store that writes nothing. `warn` is told of what is odd in a directory.
+ * Opens `--ledger`. A dry run gets a store that writes nothing. `warn` gets of what is odd in a directory.
  * @throws GridmeterError `usage`, `config_invalid`
  */
 export async function openLedger(text: string, dryRun: boolean, env: Environment, warn: Warn): Promise<OpenLedger> {
@@ -107,7 +107,7 @@ export async function openLedger(text: string, dryRun: boolean, env: Environment
 }
 
 /**
- * Opens `--output` (or OUTPUT_PATH) and `--queue`. A dry run gets a store that writes nothing. `warn` is told of what is odd in a
+ * Opens `--output` (or OUTPUT_PATH) and `--queue`. A dry run gets a store that writes nothing. `warn` gets of what is odd in a
  * queue on this host.
  * @throws GridmeterError `usage`, `config_invalid`; `queue_owner` unless it is a dry run
  */

@@ -50,7 +50,7 @@ export type RunResult = {
   readonly now: number;
   readonly months: readonly MonthResult[];
   readonly tenants: readonly { readonly tenant: Tenant; readonly count: TenantCount }[];
-  /** stored objects that were found damaged, set aside and made anew */
+  /** stored objects that were found damaged, set aside and made again */
   readonly damaged: readonly Damage[];
   /** stopped before everything was counted (RunOptions.stop); nothing was published then */
   readonly interrupted: boolean;
@@ -73,7 +73,7 @@ export async function runAccounting(
   const note = (damage: Damage): void => void damaged.push(damage);
   const limit = pLimit(TENANTS_AT_ONCE);
   await refuseOverlap(tenants, ports.monitoring, options.request, now);
-  const scratch = options.run === undefined ? undefined : new Checkpoint(ports.store, options.run, note);
+  const checkpoint = options.run === undefined ? undefined : new Checkpoint(ports.store, options.run, note);
   const counts = await Promise.all(
     tenants.map((tenant) =>
       limit(async () => {
@@ -86,7 +86,7 @@ export async function runAccounting(
           allowIncomplete: options.allowIncomplete,
           jobsWanted: (month, day) => isIndividual(tenant) && published.get(month)?.has(day) !== true,
           ...(options.stop === undefined ? {} : { stop: options.stop }),
-          ...(scratch === undefined ? {} : { scratch }),
+          ...(checkpoint === undefined ? {} : { checkpoint }),
           progress: (done, days) => options.progress?.(tenant, done, days),
         };
         const counted = options.only === undefined || options.only.includes(tenant.name);
@@ -113,7 +113,7 @@ export async function runAccounting(
         });
     results.push({ period, counted, units });
   }
-  if (!interrupted) await scratch?.clear();
+  if (!interrupted) await checkpoint?.clear();
   return { now, months: results, tenants: counts, damaged, interrupted };
 }
 

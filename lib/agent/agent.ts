@@ -95,7 +95,7 @@ export function buildAgent({ config, version, log, probes = configuredProbes(con
     stop: async (why) => {
       schedule.stop();
       await Promise.all([killAll(why, KILL_LIMIT), publisher?.stop()]);
-      // Last, so that whoever asks meanwhile learns that the agent is not ready any more.
+      // Last, so that anyone who asks meanwhile learns that the agent is not ready any more.
       await port?.stop();
     },
     once: async () => {
@@ -171,13 +171,13 @@ export class ResultLog {
     } else if (before !== undefined) this.#log.info(fields, "the probe works again");
   }
 
-  /** A probe that was disabled begins anew. */
+  /** A probe that was disabled begins again. */
   enabled(probe: string): void {
     this.#last.delete(probe);
   }
 }
 
-/** What gives the Authorization header for the configured Pushgateway, anew each time. */
+/** What gives the Authorization header for the configured Pushgateway, again each time. */
 function authorization({ username, passwordFile, bearerTokenFile }: AgentGateway) {
   const credentials: Credentials = {
     ...(username === undefined ? {} : { username }),
@@ -212,7 +212,7 @@ export function configuredProbe(name: string, { probes }: Configured): Probe {
   return { ...probe, unavailable: () => Promise.resolve("the configuration disables it") };
 }
 
-/** All probes. @throws GridmeterError `config_invalid` that tells of all whose settings do not go together */
+/** All probes. @throws GridmeterError `config_invalid` that names all whose settings do not go together */
 export function configuredProbes(config: Configured): readonly Probe[] {
   const problems: string[] = [];
   const probes = probeNames(config).flatMap((name) => {

@@ -54,12 +54,12 @@ export function probeKeys(name: string): readonly string[] {
 export const probes = z.record(z.string(), z.unknown()).transform((written, context) => {
   const read: Record<string, ConfiguredProbe> = {};
   for (const [name, value] of Object.entries(written)) {
-    const tell = (path: readonly PropertyKey[], message: string, params = {}): void => {
+    const report = (path: readonly PropertyKey[], message: string, params = {}): void => {
       context.addIssue({ code: "custom", path: [name, ...path], message, params });
     };
     const problem = isProbeName(name) ? undefined : nameProblem(name, value);
     if (problem !== undefined) {
-      tell([], problem, UNQUOTED);
+      report([], problem, UNQUOTED);
       continue;
     }
     const known = probeKeys(name);
@@ -72,7 +72,10 @@ export const probes = z.record(z.string(), z.unknown()).transform((written, cont
     if (!parsed.success) continue;
     const { type: _custom, ...settings } = parsed.data;
     if (name === "nvidia-smi" && settings.interval !== undefined && settings.interval < SHORTEST_NVIDIA_INTERVAL) {
-      tell(["interval"], `is less than ${SHORTEST_NVIDIA_INTERVAL}s, and drivers hang when they are asked more often`);
+      report(
+        ["interval"],
+        `is less than ${SHORTEST_NVIDIA_INTERVAL}s, and drivers hang when they are asked more often`,
+      );
     }
     read[name] = settings;
   }
@@ -96,5 +99,5 @@ function nameProblem(name: string, value: unknown): string | undefined {
   return `is none of the agent's probes${guess} A probe of your own needs type: custom and a command that prints Prometheus text`;
 }
 
-/** Parameters of an issue that is about a key and not about what stands there. */
+/** Parameters of an issue that is about a key and not about what is there. */
 const UNQUOTED = { unquoted: true };

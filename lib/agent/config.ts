@@ -150,7 +150,7 @@ type AgentDocument =
   | { readonly ok: false; readonly problems: readonly AgentProblem[] };
 
 /**
- * Reads YAML 1.2, of which JSON is a part. A key that stands twice in a mapping is a problem, since one of the two would be
+ * Reads YAML 1.2, of which JSON is a part. A key that occurs twice in a mapping is a problem, since one of the two would be
  * lost. Values are not quoted here: nobody knows yet what they are.
  */
 function parseAgentDocument(text: string): AgentDocument {
@@ -158,7 +158,7 @@ function parseAgentDocument(text: string): AgentDocument {
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: true });
   const problems = document.errors.map(({ pos, code }) => {
     const { line, col } = lines.linePos(pos[0]);
-    const what = code === "DUPLICATE_KEY" ? "has a key that stands there twice" : `is not valid YAML (${code})`;
+    const what = code === "DUPLICATE_KEY" ? "has a key that occurs twice" : `is not valid YAML (${code})`;
     return { setting: "the configuration", text: `line ${line}, column ${col} ${what}. Correct it` };
   });
   if (problems.length > 0) return { ok: false, problems };
@@ -179,12 +179,12 @@ const FILES = ["passwordFile", "bearerTokenFile", "caFile"] as const;
 /**
  * What is wrong about the section `pushgateway` as a whole: files that cannot be read, credentials of two kinds, half of them, or
  * of another server. Looks at what was written, so that it is said together with all else.
- * @param given the section as it stands in the file, before an option or a variable took the place of its address
+ * @param given the section as it is in the file, before an option or a variable took the place of its address
  */
 function gatewayProblems(written: unknown, directory: string, given: unknown = written): AgentProblem[] {
   if (!isMapping(written)) return [];
   const has = (key: string): boolean => written[key] !== undefined && written[key] !== null;
-  const tell = (key: string, text: string): AgentProblem => ({ setting: `pushgateway.${key}`, text });
+  const problem = (key: string, text: string): AgentProblem => ({ setting: `pushgateway.${key}`, text });
   const inUrl = typeof written["url"] === "string" && hasCredentials(written["url"]);
   const kinds = [
     ...(inUrl ? [IN_URL] : []),
@@ -194,19 +194,19 @@ function gatewayProblems(written: unknown, directory: string, given: unknown = w
   return [
     ...(has("url") || Object.keys(written).length === 0
       ? []
-      : [tell("url", "is not set, so nothing could be pushed. Write for example http://pushgateway:9091")]),
+      : [problem("url", "is not set, so nothing could be pushed. Write for example http://pushgateway:9091")]),
     ...(kinds.length > 1
       ? [{ setting: "pushgateway", text: `has ${kinds.join(" and ")}, of which only one can be sent. Leave one` }]
       : []),
     ...(has("username") && !has("passwordFile")
-      ? [tell("passwordFile", "is not set, but username is. Write the path of the file with the password")]
+      ? [problem("passwordFile", "is not set, but username is. Write the path of the file with the password")]
       : []),
     ...(has("passwordFile") && !has("username")
-      ? [tell("username", "is not set, but passwordFile is. Write whose password it is")]
+      ? [problem("username", "is not set, but passwordFile is. Write whose password it is")]
       : []),
     ...(isOther(written["url"], isMapping(given) ? given["url"] : undefined) && kinds.some((kind) => kind !== IN_URL)
       ? [
-          tell(
+          problem(
             "url",
             "is replaced by an address with another scheme, host or port, which would get the credentials that the file has for this one. Write the address into the file, or take them out of it",
           ),
@@ -215,7 +215,7 @@ function gatewayProblems(written: unknown, directory: string, given: unknown = w
     ...FILES.flatMap((key) => {
       const path = written[key];
       const why = typeof path === "string" ? unreadable(resolve(directory, path.trim())) : undefined;
-      return why === undefined ? [] : [{ ...tell(key, why), quoted: JSON.stringify(path) }];
+      return why === undefined ? [] : [{ ...problem(key, why), quoted: JSON.stringify(path) }];
     }),
   ];
 }
@@ -281,7 +281,7 @@ type AgentProblem = {
 
 const LONGEST_QUOTE = 120;
 
-/** What stands at a path of the configuration; undefined if nothing does. */
+/** What is at a path of the configuration; undefined if nothing does. */
 function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
   const [key, ...rest] = path;
   if (key === undefined) return value;

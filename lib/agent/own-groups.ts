@@ -20,7 +20,7 @@ export type Target = {
   readonly url: string;
   readonly job: string;
   readonly instance: string;
-  /** gives the Authorization header for each exchange anew */
+  /** gives the Authorization header for each exchange again */
   readonly authorization?: () => Promise<string | undefined>;
   /** PEM file of a further authority to trust, read once */
   readonly caFile?: string;
@@ -202,7 +202,7 @@ const mayWork = ({ result, status }: Outcome): boolean => result !== "failed" ||
 
 /**
  * Removes what an earlier agent of this job and instance left on the gateway, groups of probes that are configured no more
- * included. Where groups cannot be listed, those that can be named are removed; pushes replace them anyway. So it is for whoever
+ * included. Where groups cannot be listed, those that can be named are removed; pushes replace them anyway. So it is for those who
  * may push but not list, and, when it was `tried` before, with a gateway that holds too much to list it in time or in memory, or
  * behind something that answers in its place: an agent must not stay silent for that.
  * Gives the outcome of what failed, if that may pass: then it is to be done again. Never rejects.
@@ -262,7 +262,7 @@ export type Credentials = {
 };
 
 /**
- * What gives the value of the Authorization header, undefined if there is nothing to prove. Files are read anew each time, since
+ * What gives the value of the Authorization header, undefined if there is nothing to prove. Files are read again each time, since
  * tokens are replaced under a running program; the last line break does not belong to the secret. Whoever asks while a file is
  * being read gets what comes of that: on a file system that hangs, each further read would take one more of Node's few threads
  * for files, and with the last of them no probe could find its command any more.

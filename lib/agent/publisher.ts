@@ -5,7 +5,7 @@ import { type AgentLog, type Clock, steadyClock } from "./schedule.ts";
 
 export type PublisherOptions = Target & {
   readonly board: Pick<MetricStore, "groups" | "group" | "hasData" | "expire">;
-  /** seconds after which a group is pushed again though nothing changed, so that the living can be told from the dead; default 30 */
+  /** seconds after which a group is pushed again though nothing changed, so that the living can be distinguished from the dead; default 30 */
   readonly interval?: number;
   readonly account: PushAccount;
   readonly log: AgentLog;
@@ -34,7 +34,7 @@ export class Publisher {
   readonly #groups: OwnGroups;
   readonly #queue: PublishQueue;
   readonly #outage: CircuitBreaker;
-  readonly #troubles: ErrorLog;
+  readonly #errors: ErrorLog;
   readonly #stop = new AbortController();
   readonly #flying = new Set<Promise<void>>();
   #running = false;
@@ -50,7 +50,7 @@ export class Publisher {
     this.#groups = new OwnGroups(options, clock);
     this.#queue = new PublishQueue(board.groups, (group) => board.hasData(group), interval * SLACK);
     this.#outage = new CircuitBreaker(random);
-    this.#troubles = new ErrorLog(log);
+    this.#errors = new ErrorLog(log);
     account.pendingFrom(() => this.#queue.pending());
   }
 
@@ -150,11 +150,11 @@ export class Publisher {
     const now = this.#clock.now();
     if (outcome.result === "ok") {
       this.#queue.taken(group, whole, now);
-      if (whole) this.#troubles.over({ group });
+      if (whole) this.#errors.over({ group });
       this.#works();
     } else if (off) {
       this.#queue.refused(group, now, (refusals) => backOff(refusals, this.#random));
-      this.#troubles.met({ group }, outcome);
+      this.#errors.met({ group }, outcome);
       this.#works();
     } else {
       this.#queue.failed(group);
@@ -170,15 +170,15 @@ export class Publisher {
 
   #works(): void {
     if (!this.#outage.works()) return;
-    this.#troubles.over({});
-    // The gateway may have been started anew, empty or with what it had saved.
+    this.#errors.over({});
+    // The gateway may have been started again, empty or with what it had saved.
     this.#queue.markAll();
   }
 
   #failed(outcome: Outcome, round: number, count: boolean): void {
     if (!this.#running) return;
     if (count) this.#options.account.ended(outcome.result, outcome.seconds, this.#wallClock());
-    this.#troubles.met({}, outcome);
+    this.#errors.met({}, outcome);
     this.#outage.failed(round, this.#clock.now());
   }
 
@@ -212,7 +212,7 @@ class Entry {
 
 /**
  * Which group is to be sent next: first those whose data the gateway must let go of, then those that changed, in the order in
- * which they did, then those that were not sent for a while. Never two of one group at a time, lest the older arrive last.
+ * which they did, then those that were not sent for a while. Never two of one group at a time: the older might arrive last.
  */
 export class PublishQueue {
   readonly #entries: ReadonlyMap<string, Entry>;
@@ -266,7 +266,7 @@ export class PublishQueue {
     if (whole) entry.refusals = 0;
   }
 
-  /** The gateway refused its data, and holds none now; they are tried again after a pause that is told the refusals so far. */
+  /** The gateway refused its data, and holds none now; they are tried again after a pause that grows with the refusals so far. */
   refused(group: string, now: number, pause: (refusals: number) => number): void {
     const entry = this.#entries.get(group);
     if (entry === undefined) return;
@@ -305,7 +305,7 @@ export class CircuitBreaker {
     this.#random = random;
   }
 
-  /** Failures in a row; 0 if the gateway works. A request takes it along, to be told from those sent before the last failure. */
+  /** Failures in a row; 0 if the gateway works. A request takes it along, which distinguishes it from those sent before the last failure. */
   get round(): number {
     return this.#failures;
   }
@@ -343,19 +343,19 @@ const LONGEST_DELAY = 60;
 export const backOff = (failures: number, random: () => number): number =>
   Math.max(SHORTEST, random() * Math.min(LONGEST_DELAY, 2 ** (failures - 1)));
 
-/** Whom a trouble is with: one group, or the gateway as a whole. */
-type Whom = { readonly group?: string };
+/** What a failure is of: one group, or the gateway as a whole. */
+type Source = { readonly group?: string };
 
-const keyOf = ({ group }: Whom): string => (group === undefined ? "gateway" : `group ${group}`);
+const keyOf = ({ group }: Source): string => (group === undefined ? "gateway" : `group ${group}`);
 
-/** So many different things are said of one trouble, lest what a gateway answers fill the log. */
+/** So many different messages are logged of one failure: what a gateway answers must not fill the log. */
 const MOST_SAID = 5;
 
 /** More of what a gateway answered is not compared. */
 const LONGEST_MESSAGE = 4096;
 
 /**
- * What tells one trouble from another. Of a clash the gateway names series in any order, with their values, and either type as
+ * What distinguishes one failure from another. Of a clash the gateway names series in any order, with their values, and either type as
  * the wrong one: there the first metric's name says enough.
  */
 function essence({ result, status, message }: Outcome): string {
@@ -373,22 +373,22 @@ export class ErrorLog {
     this.#log = log;
   }
 
-  met(whom: Whom, outcome: Outcome): void {
+  met(source: Source, outcome: Outcome): void {
     const { result, status, message } = outcome;
-    const said = this.#said.get(keyOf(whom)) ?? new Set();
-    this.#said.set(keyOf(whom), said);
+    const said = this.#said.get(keyOf(source)) ?? new Set();
+    this.#said.set(keyOf(source), said);
     if (said.has(essence(outcome)) || said.size >= MOST_SAID) return;
     said.add(essence(outcome));
     const text =
-      whom.group === undefined
+      source.group === undefined
         ? "the Pushgateway does not take what is pushed; its newest values follow when it does"
         : "the Pushgateway does not take the data of this group; they were taken off it, and are tried again";
-    this.#log.warn({ ...whom, result, ...(status === undefined ? {} : { status }), reason: message }, text);
+    this.#log.warn({ ...source, result, ...(status === undefined ? {} : { status }), reason: message }, text);
   }
 
-  over(whom: Whom): void {
-    if (!this.#said.delete(keyOf(whom))) return;
-    const what = whom.group === undefined ? "what is pushed" : "the data of this group";
-    this.#log.info(whom, `the Pushgateway takes ${what} again`);
+  over(source: Source): void {
+    if (!this.#said.delete(keyOf(source))) return;
+    const what = source.group === undefined ? "what is pushed" : "the data of this group";
+    this.#log.info(source, `the Pushgateway takes ${what} again`);
   }
 }

@@ -62,7 +62,7 @@ export class Schedule {
     await Promise.all(this.#loops.map((loop) => loop.once()));
   }
 
-  /** Nothing is started and nothing told any more. What runs is left to run: `killAll` ends its commands. */
+  /** Nothing is started and no listener called any more. What runs is left to run: `killAll` ends its commands. */
   stop(): void {
     this.#running = false;
     for (const loop of this.#loops) loop.stop();
@@ -167,7 +167,7 @@ class ProbeLoop {
     const run = await this.#watched.run();
     if (this.#stop.signal.aborted) return;
     this.#last = run.kind;
-    this.#tell(() => this.#options.settled(this.probe, run));
+    this.#notify(() => this.#options.settled(this.probe, run));
   }
 
   async #canRun(): Promise<boolean> {
@@ -181,7 +181,7 @@ class ProbeLoop {
     this.#enabled = enabled;
     this.#last = undefined;
     this.#lostSince = undefined;
-    this.#tell(() => changed(this.probe, enabled));
+    this.#notify(() => changed(this.probe, enabled));
     return enabled;
   }
 
@@ -192,8 +192,8 @@ class ProbeLoop {
     return this.#lostSince !== undefined && this.#options.clock.now() - this.#lostSince >= this.#options.lostAfter;
   }
 
-  /** A fault of whoever listens must not end the loop. */
-  #tell(listener: () => void): void {
+  /** A fault of a listener must not end the loop. */
+  #notify(listener: () => void): void {
     try {
       listener();
     } catch (thrown) {
@@ -262,7 +262,7 @@ class WatchedProbe {
     return settled ?? without("timeout", took(), `it had not settled after ${limit} s`);
   }
 
-  /** Why the probe cannot run; undefined if it can, or if that cannot be found out: then the run will tell. */
+  /** Why the probe cannot run; undefined if it can, or if that cannot be found out: then the run will show. */
   async unavailable(): Promise<string | undefined> {
     const answer = (async () => this.#probe.unavailable())().catch(() => undefined);
     return this.#within(EXAMINATION, answer);
@@ -302,5 +302,5 @@ export const steadyClock: Clock = {
 /** Seconds since the machine started: goes on while it is suspended, as nothing that timers go by does. */
 export const machineClock = (): number => uptime();
 
-/** Where the agent tells what it does; pino's loggers are such. */
+/** Where the agent logs what it does; pino's loggers are such. */
 export type AgentLog = Readonly<Record<"info" | "warn" | "error", (fields: object, text: string) => void>>;

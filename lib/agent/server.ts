@@ -25,7 +25,7 @@ export type ServerOptions = {
 export type AgentServer = {
   /** e.g. `http://127.0.0.1:9102`, with the port that was really taken */
   readonly url: string;
-  /** Ends at once, whoever is connected. */
+  /** Ends at once, also while clients are connected. */
   stop(): Promise<void>;
 };
 

@@ -39,7 +39,7 @@ const TROUBLE = /[\\"\n\ud800-\udfff]/;
 /** Text as UTF-8 can hold it: half a surrogate pair would become the same replacement for all, and equal series of different ones. */
 const wellFormed = (text: string): string => text.replaceAll(/\p{Surrogate}/gu, "\uFFFD");
 
-/** A label's value as it stands between quotes: equal for values that are the same to Prometheus, and only for those. */
+/** A label's value as it is between quotes: equal for values that are the same to Prometheus, and only for those. */
 const escapeValue = (text: string): string =>
   TROUBLE.test(text)
     ? wellFormed(text).replaceAll(/[\\"\n]/g, (found) => (found === "\n" ? "\\n" : `\\${found}`))

@@ -13,7 +13,7 @@ import { hiderOf, secretsOfAddress, secretsOfHeader } from "./text.ts";
 
 /**
  * A group of the gateway. `pushedAt`: last push that the gateway took, epoch seconds; 0 if it never took one. `age`: seconds since
- * then by the clock of the gateway (or of what stands before it); absent if the answer did not say what time it was.
+ * then by the clock of the gateway (or of what is before it); absent if the answer did not say what time it was.
  */
 export type Group = { readonly grouping: Grouping; readonly pushedAt: number; readonly age?: number };
 
@@ -64,7 +64,7 @@ export async function listGroups(
       "failed",
       200,
       `${nameOf(new URL(url))}${PATH} did not answer with a list of groups: ${thrown.message}: ` +
-        `${JSON.stringify(hide(start).slice(0, QUOTED))}. ${LOST}. Check PUSHGATEWAY_URL, and what stands in between.`,
+        `${JSON.stringify(hide(start).slice(0, QUOTED))}. ${LOST}. Check PUSHGATEWAY_URL, and what is in between.`,
     );
   }
   // The gateway lists them in no order.
@@ -74,7 +74,7 @@ export async function listGroups(
     .toSorted((a, b) => (groupPath(a.grouping) < groupPath(b.grouping) ? -1 : 1));
 }
 
-/** Undefined for a group whose key cannot be told. @throws NoList if it is none */
+/** Undefined for a group whose key cannot be known. @throws NoList if it is none */
 function readGroup(members: GroupMembers): Group | undefined {
   const time = pushTime.safeParse(jsonOf(members.push_time_seconds));
   if (!time.success) throw new NoList("a group has no push_time_seconds");
@@ -127,7 +127,7 @@ const OTHER_SHAPE = "it has another shape";
  * Finds the groups in a Pushgateway's list, `{"status":"success","data":[{"labels":{...},"push_time_seconds":{...},...},...]}`,
  * while it arrives. Everything else in it, which is all metrics of all groups, is read past: nothing of it is kept, so that memory
  * does not depend on the size of the list. What was handed over holds only once `end` has returned, since a list that was cut off
- * is told by its end alone.
+ * is known by its end alone.
  */
 export class GroupScanner {
   readonly #add: (group: GroupMembers) => void;

@@ -17,7 +17,7 @@ type PushOptions = GatewayOptions & {
   readonly method?: "PUT" | "POST";
 };
 
-/** The answers to these are short, whatever stands in between. */
+/** The answers to these are short, whatever is in between. */
 const LIMITS = { usualDeadlineMs: 10_000, largestAnswer: 2 ** 20 };
 const HEADERS = { "Content-Type": "text/plain; version=0.0.4; charset=utf-8" };
 
@@ -81,7 +81,7 @@ export async function exchange(
   const connections = options.connections ?? keepConnections(options.caFile);
   const deadline = AbortSignal.timeout(deadlineMs);
   const signal = options.signal === undefined ? deadline : AbortSignal.any([deadline, options.signal]);
-  // A gateway, or what stands before it, may repeat what it was sent. Made where something failed: an agent pushes all the time.
+  // A gateway, or what is before it, may repeat what it was sent. Made where something failed: an agent pushes all the time.
   const hide = (text: string): string => hiderOf([...secretsOfHeader(authHeader), ...secretsOfAddress(base)])(text);
   const failed = (failure: GatewayFailure, status: number | undefined, why: string, cause?: unknown) =>
     new PushgatewayError(
@@ -236,7 +236,7 @@ async function httpsAgent(kept: object, authority: Buffer | undefined): Promise<
   const { Agent: HttpsAgent } = await import("node:https");
   if (authority === undefined) return new HttpsAgent(kept);
   const { createSecureContext, rootCertificates } = await import("node:tls");
-  // One for all connections: given the authorities, each of them would read a hundred and fifty certificates anew.
+  // One for all connections: given the authorities, each of them would read a hundred and fifty certificates again.
   const secureContext = createSecureContext({ ca: [...rootCertificates, authority] });
   return new HttpsAgent({ ...kept, secureContext });
 }
@@ -282,7 +282,7 @@ function failureOf(status: number): GatewayFailure {
 export type Grouping = Readonly<Record<string, string>>;
 
 const LABEL = /^[a-zA-Z_][a-zA-Z0-9_]*$/;
-/** What stands in a path as it is. `.` and `..` would be taken for directories on the way. */
+/** What is in a path as it is. `.` and `..` would be taken for directories on the way. */
 const PLAIN = /^(?!\.{1,2}$)[A-Za-z0-9._-]+$/;
 
 /**

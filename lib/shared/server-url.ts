@@ -41,7 +41,7 @@ function percentDecoded(text: string): string | undefined {
 /** A host, a port and a path, with or without a scheme: what may be shown of a text that is no URL. */
 const NO_SECRET = /^(?:[a-z]+:?\/\/)?[^:@?#]*(?::\d*)?(?:\/[^:@?#]*)?$/i;
 
-/** The URL for a message: credentials, query and fragment are replaced by `***`; all of it where they cannot be told apart. */
+/** The URL for a message: credentials, query and fragment are replaced by `***`; all of it where they cannot be distinguished. */
 export function maskServer(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   // `http://user:password` without a host is none, and in `user:password` the user looks like a scheme.
@@ -53,7 +53,7 @@ export function maskServer(text: string): string {
   return `${url.protocol}${slashes}${user}${url.host}${url.pathname}${url.search && "?***"}${url.hash && "#***"}`;
 }
 
-/** Whether an address has a user, a password or a query in it, or something where they cannot be told apart. */
+/** Whether an address has a user, a password or a query in it, or something where they cannot be distinguished. */
 export function holdsCredentials(text: string): boolean {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined) return text.includes("@");

@@ -40,7 +40,7 @@ function cut(text: string, longest: number): string {
   return text.length <= longest ? text : `${text.slice(0, Math.max(0, longest - 3))}...`;
 }
 
-/** Lines that are told apart on purpose, each a plain text. */
+/** Lines that are distinguished on purpose, each a plain text. */
 export function plainLines(lines: readonly string[]): string {
   return lines.map((line) => `${plainText(line)}\n`).join("");
 }

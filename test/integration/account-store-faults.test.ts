@@ -199,7 +199,7 @@ describe("damaged files in the ledger", () => {
     return join(folder, versions.at(-1) ?? "none");
   }
 
-  test("days are set aside, counted anew, and said so", async () => {
+  test("days are set aside, counted again, and said so", async () => {
     expect((await account()).code).toBe(0);
     const before = await recordsIn(queue(), Date.now() / 1000);
     const good = await readFile(await newest(days(), "2025-01-05.json"), "utf8");
@@ -221,7 +221,7 @@ describe("damaged files in the ledger", () => {
     expect(months[0]?.units[0]?.status).toBe("unchanged");
     for (const { key, setAside } of damaged) {
       expect(run.stderr).toContain(`${key} was damaged`);
-      expect(run.stderr).toContain(`it is set aside as ${setAside} and made anew`);
+      expect(run.stderr).toContain(`it is set aside as ${setAside} and made again`);
       const kept = await newest(join(ledger(), "damaged"), setAside.slice("damaged/".length));
       expect(await readFile(kept, "utf8")).toBe(bad.find(([day]) => key.includes(day))?.[1]);
     }

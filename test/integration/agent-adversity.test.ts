@@ -196,7 +196,7 @@ test.runIf(OWN_PIDS !== undefined)(
         await sleep(700);
         const all = allProcesses();
         const mine = new Set([child.pid]);
-        // Again and again, since a child's number is below its parent's once the numbers begin anew.
+        // Again and again, since a child's number is below its parent's once the numbers begin again.
         for (let before = 0; before < mine.size;) {
           before = mine.size;
           for (const { pid, parent } of all) if (mine.has(parent)) mine.add(pid);

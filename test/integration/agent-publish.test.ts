@@ -352,7 +352,7 @@ describe("a gateway that fails", () => {
     expect(pushes({ board } as Agent, "timeout")).toBe(0);
   });
 
-  test("was started anew, empty: all groups come back by themselves", async () => {
+  test("was started again, empty: all groups come back by themselves", async () => {
     const { settle } = started();
     for (const probe of PROBES) settle(probe, ok(gauge("own", 7)));
     await eventually(() => probesOf()).toHaveLength(GROUPS.length);
@@ -412,7 +412,7 @@ describe("a group whose data the gateway refuses", () => {
   });
 });
 
-test("the secret is read anew for each push, and a file that is gone is a failure that passes", async () => {
+test("the secret is read again for each push, and a file that is gone is a failure that passes", async () => {
   const folder = mkdtempSync(join(tmpdir(), "gridmeter-publish-"));
   const bearerTokenFile = join(folder, "token");
   writeFileSync(bearerTokenFile, "first\n");

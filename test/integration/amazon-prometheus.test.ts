@@ -221,7 +221,7 @@ describe("what Amazon refuses is said in its words, with what to do", () => {
   });
 });
 
-test("a throttled request is asked again, signed anew", async () => {
+test("a throttled request is asked again, signed again", async () => {
   lasting();
   const gate = await workspace({ keys: LASTING, throttled: (count) => count <= 3 });
   expect(await client(gate).instant("up", 1)).toHaveLength(1);

@@ -100,7 +100,7 @@ describe("account killed and its message delivered again", () => {
 
   test("and the spooler was told of all that lies in the newest generations, and hands it to ssmsend", async () => {
     const bells = (await emptied(moto.sqs, one.spool)).map(({ body }) => parseNotification(body));
-    const rung = new Set(bells.map((bell) => (bell.ok ? bell.doorbell.key : "")));
+    const rung = new Set(bells.map((bell) => (bell.ok ? bell.notification.key : "")));
     expect(prefixes.length).toBeGreaterThan(30);
     await sideBySide(
       prefixes.map((prefix) => async () => {

@@ -243,7 +243,7 @@ test("a tenant that moves to another submit host: its old unit's other tenants a
 }, 120_000);
 
 describe("settings by name", () => {
-  test("the Pushgateway's header comes from SSM, decrypted and anew each time, for account and for reap", async () => {
+  test("the Pushgateway's header comes from SSM, decrypted and again each time, for account and for reap", async () => {
     const gateway = await startPushgateway();
     const proxy = await startFaultProxy(gateway.url);
     const name = "/gridmeter/test/pushgateway-header";

@@ -117,10 +117,10 @@ describe("events/gap.json, from the plan to APEL's table", () => {
     }
   }, 60_000);
 
-  test("a doorbell for every object, with its hash", async () => {
+  test("a notification for every object, with its hash", async () => {
     const bells = (await emptied(moto.sqs, one.spool)).map(({ body }) => parseNotification(body));
     const keys = await one.store.list("outgoing/");
-    const rung = bells.map((bell) => (bell.ok ? bell.doorbell : undefined)!);
+    const rung = bells.map((bell) => (bell.ok ? bell.notification : undefined)!);
     expect(rung.map(({ key }) => key).toSorted()).toEqual(keys);
     for (const { bucket, key, sha256 } of rung) {
       expect(bucket).toBe(one.bucket);

@@ -128,8 +128,8 @@ const s3Kind: OutboxKind = {
         send: async () => {
           const round = new SpoolRound(ports);
           for (;;) {
-            const messages = await ports.bell!.receive(1, never);
-            if (messages.length === 0 || !(await round.take(messages, ports.bell!))) break;
+            const messages = await ports.notifications!.receive(1, never);
+            if (messages.length === 0 || !(await round.take(messages, ports.notifications!))) break;
           }
           await round.sweep(never);
         },

@@ -11,7 +11,7 @@ import { type TlsPrometheus, startTlsPrometheus } from "../support/tls-prometheu
 import { makeAuthority } from "../support/tls.ts";
 
 const PASSWORD = "s3cret word";
-/** bcrypt of PASSWORD with the least cost, since every request is checked anew */
+/** bcrypt of PASSWORD with the least cost, since every request is checked again */
 const HASH = "$2b$04$dzSbzkxdKFRwE9jkn33zO.gEDiRRqTqwmiGFPxoqo52Ft1JbQ.gl6";
 const basic = (password: string): string => `Basic ${Buffer.from(`grid:${password}`).toString("base64")}`;
 

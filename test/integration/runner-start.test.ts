@@ -44,7 +44,7 @@ async function run(argv: readonly [string, ...string[]], cwd?: string): Promise<
 const failure = (kind: string, detail: string) => ({ kind, detail, seconds: expect.any(Number) });
 
 describe("a command that ran before", () => {
-  test("is looked at anew once it is another file, has lost a right, or has gone", async () => {
+  test("is looked at again once it is another file, has lost a right, or has gone", async () => {
     write("changing", "#!/bin/sh\necho one\n");
     const path = file("changing");
     for (let runs = 0; runs < 2; runs++) expect(await run([path])).toMatchObject({ kind: "ok" });

@@ -129,10 +129,10 @@ test(`${KILLS} spoolers killed with SIGKILL at random instants (seed "${SEED}")`
       else {
         const keys = await publishGeneration(store, unit, generation);
         published.push({ unit: index, generation });
-        const doorbells = await notificationsOf(store, keys);
+        const notifications = await notificationsOf(store, keys);
         const chance = random.unit();
-        if (chance < 0.7) await tell(doorbells.toReversed());
-        if (chance < 0.3) late.push(...doorbells);
+        if (chance < 0.7) await tell(notifications.toReversed());
+        if (chance < 0.3) late.push(...notifications);
         if (chance < 0.2) await tell(late.splice(0).toReversed());
       }
       // No faster than the spoolers: they are to be killed at new generations, not at a heap of old ones.
@@ -141,9 +141,9 @@ test(`${KILLS} spoolers killed with SIGKILL at random instants (seed "${SEED}")`
     }
   }
 
-  async function tell(doorbells: readonly Notification[]): Promise<void> {
-    progress.rung += doorbells.length;
-    await notify(moto.sqs, url, doorbells);
+  async function tell(notifications: readonly Notification[]): Promise<void> {
+    progress.rung += notifications.length;
+    await notify(moto.sqs, url, notifications);
   }
 
   async function poison(unit: Unit, generation: number): Promise<void> {

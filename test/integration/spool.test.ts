@@ -72,7 +72,7 @@ afterEach(() => scratch.remove());
 
 const other: Unit = { ...unit, month: "2024-12" };
 const never = new AbortController().signal;
-const bell = () => ({ sqs: moto.sqs, url });
+const notifications = () => ({ sqs: moto.sqs, url });
 const queued = async () => z.array(z.string()).parse(await dirqTool("read", root));
 const namesIn = () => at(new DirqQueue(root), async (open) => (await open.list()).map(({ name }) => name));
 const generations = async () => (await queued()).map(generationOf);
@@ -97,7 +97,7 @@ async function inQueue(): Promise<[number, number]> {
 describe("one pass", () => {
   test("what the queue tells of and what it does not tell of is spooled, and the queue is empty", async () => {
     const keys = [
-      ...(await publishGeneration(direct, unit, 1, bell())),
+      ...(await publishGeneration(direct, unit, 1, notifications())),
       ...(await publishGeneration(direct, other, 3)),
     ];
     expect((await pass()).errors).toEqual([]);
@@ -122,7 +122,7 @@ describe("one pass", () => {
     await pass();
     const names = await namesIn();
     await dirqTool("lock", root, ...names);
-    await publishGeneration(direct, unit, 2, bell());
+    await publishGeneration(direct, unit, 2, notifications());
     const { errors, lines } = await pass();
     expect(errors).toEqual([]);
     expect(lines.filter(({ level }) => level === "warn").map(({ status }) => status)).toContain("waiting");
@@ -147,15 +147,15 @@ test("a queue message that waits so often that SQS gives it up is only a message
   await pass();
   const names = await namesIn();
   await dirqTool("lock", root, ...names);
-  await publishGeneration(direct, unit, 2, bell());
+  await publishGeneration(direct, unit, 2, notifications());
   const { ports } = spoolPorts(store, root, { sqs, url });
   // It waits no minute here, or the test would.
   const impatient: NotificationQueue = {
-    receive: (seconds, stop) => ports.bell!.receive(seconds, stop),
-    remove: (message) => ports.bell!.remove(message),
-    postpone: (message) => ports.bell!.postpone(message, 0),
+    receive: (seconds, stop) => ports.notifications!.receive(seconds, stop),
+    remove: (message) => ports.notifications!.remove(message),
+    postpone: (message) => ports.notifications!.postpone(message, 0),
   };
-  const round = new SpoolRound({ ...ports, bell: impatient });
+  const round = new SpoolRound({ ...ports, notifications: impatient });
   for (let taken = 1; taken > 0;) {
     const messages = await impatient.receive(1, never);
     await round.take(messages, impatient);
@@ -174,7 +174,7 @@ test("a queue message that waits so often that SQS gives it up is only a message
 
 describe("poison is set aside with its reason, and the rest goes on", () => {
   test("queue messages", async () => {
-    const keys = await publishGeneration(direct, unit, 1, bell());
+    const keys = await publishGeneration(direct, unit, 1, notifications());
     const [good] = await notificationsOf(direct, keys);
     const poison = [
       "hello",
@@ -196,8 +196,8 @@ describe("poison is set aside with its reason, and the rest goes on", () => {
   });
 
   test("objects", async () => {
-    const [summary = "", sync = ""] = await publishGeneration(direct, unit, 1, bell());
-    await publishGeneration(direct, other, 5, bell());
+    const [summary = "", sync = ""] = await publishGeneration(direct, unit, 1, notifications());
+    await publishGeneration(direct, other, 5, notifications());
     const write = (Key: string, Body: string | Uint8Array) =>
       moto.s3.send(new PutObjectCommand({ Bucket: bucket, Key: `apel/${Key}`, Body }));
     await write(summary, Uint8Array.of(0xff, 0xfe, 0x00));
@@ -216,8 +216,8 @@ describe("poison is set aside with its reason, and the rest goes on", () => {
   });
 
   test("an object that cannot be read holds up no other unit, and its queue message stays", async () => {
-    const [summary = ""] = await publishGeneration(direct, other, 1, bell());
-    await publishGeneration(direct, unit, 1, bell());
+    const [summary = ""] = await publishGeneration(direct, other, 1, notifications());
+    await publishGeneration(direct, unit, 1, notifications());
     faults.set(({ method, path }) =>
       method === "GET" && path.includes(summary.slice(-32))
         ? { kind: "error", status: 403, code: "AccessDenied" }
@@ -265,7 +265,7 @@ describe("the command line", () => {
   };
 
   test("--once: exit 0, logs in JSON on stderr, nothing on stdout", async () => {
-    await publishGeneration(direct, unit, 1, bell());
+    await publishGeneration(direct, unit, 1, notifications());
     const run = await runCli(args("--once"), options());
     expect(run).toMatchObject({ code: 0, stdout: "" });
     expect(logOf(run.stderr).map(({ msg }) => msg)).toEqual(["spooling", "delivered", "delivered", "one pass is done"]);
@@ -305,7 +305,7 @@ describe("the command line", () => {
       if (seen === 1) child.kill(signal);
       return undefined;
     });
-    await publishGeneration(direct, unit, 1, bell());
+    await publishGeneration(direct, unit, 1, notifications());
     const run = await ended;
     expect(run).toMatchObject({ code: 0, stdout: "" });
     expect(await generations()).toEqual([1, 1]);
@@ -329,7 +329,7 @@ describe("the command line", () => {
       code: target === undefined ? "SlowDown" : "InternalError",
     }));
     const { child, ended } = start(args("--sweep-interval", "1s"), options(faults.url));
-    await publishGeneration(direct, unit, 1, bell());
+    await publishGeneration(direct, unit, 1, notifications());
     // A client tries five times by itself, so this is the third time around.
     while (faults.requests.length === 0) await sleep(20);
     const began = performance.now();
@@ -345,11 +345,11 @@ describe("the command line", () => {
 });
 
 test("all that it asks of AWS is in the policy that is documented, and nothing more is", async () => {
-  await publishGeneration(direct, unit, 1, bell());
+  await publishGeneration(direct, unit, 1, notifications());
   await pass();
   const names = await namesIn();
   await dirqTool("lock", root, ...names);
-  await publishGeneration(direct, unit, 2, bell());
+  await publishGeneration(direct, unit, 2, notifications());
   await pass();
   await dirqTool("send", root, ...names);
   for (const text of ["hello", "hello"]) await say(text);

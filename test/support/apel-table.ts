@@ -10,7 +10,7 @@ export type Totals = { readonly jobs: number; readonly coreSeconds: number; read
 /** Why a message was refused. */
 export type Refusal = Verdict["problems"][number] | Verdict["warnings"][number];
 
-/** The primary keys of the APEL server's tables, written down here anew so that a fault in lib/accounting/apel/keys.ts shows. */
+/** The primary keys of the APEL server's tables, written down here again so that a fault in lib/accounting/apel/keys.ts shows. */
 function primaryKey(record: ApelRecord): string {
   const user = (r: { globalUserName?: string; vo: string; voGroup?: string; voRole?: string }) =>
     [r.globalUserName, r.vo, r.voGroup, r.voRole].map((part) => part ?? "None");

@@ -12,10 +12,11 @@ export async function publishGeneration(
   store: S3Store,
   unit: Unit,
   generation: number,
-  bell?: { readonly sqs: SQSClient; readonly url: string },
+  notifications?: { readonly sqs: SQSClient; readonly url: string },
 ): Promise<string[]> {
   const keys = await putGeneration(store, unit, generation, generationMessages(unit, generation), NOW);
-  if (bell !== undefined) await notify(bell.sqs, bell.url, await notificationsOf(store, keys));
+  if (notifications !== undefined)
+    await notify(notifications.sqs, notifications.url, await notificationsOf(store, keys));
   return keys;
 }
 
@@ -25,12 +26,15 @@ export type LogLine = { readonly level: string; readonly text: string } & Readon
 export function spoolPorts(
   store: S3Store,
   root: string,
-  bell?: { readonly sqs: SQSClient; readonly url: string; readonly visibility?: number },
+  notifications?: { readonly sqs: SQSClient; readonly url: string; readonly visibility?: number },
 ): { readonly ports: SpoolPorts; readonly lines: LogLine[] } {
   const lines: LogLine[] = [];
   const tell = (level: string) => (fields: object, text: string) => void lines.push({ ...fields, level, text });
   const log = { info: tell("info"), warn: tell("warn"), error: tell("error") };
   const queue = new DirqQueue(root, 2000);
-  const heard = bell === undefined ? {} : { bell: new SqsNotifications(bell.sqs, bell.url, bell.visibility ?? 30) };
+  const heard =
+    notifications === undefined
+      ? {}
+      : { notifications: new SqsNotifications(notifications.sqs, notifications.url, notifications.visibility ?? 30) };
   return { ports: { store, queue, log, now: () => NOW, ...heard }, lines };
 }

@@ -23,7 +23,7 @@ export type GatewayGate = {
   readonly seen: Passed[];
   /** how many requests are here */
   readonly here: number;
-  /** the most requests that were here at the same time, in all and of one path; set to 0 to count anew */
+  /** the most requests that were here at the same time, in all and of one path; set to 0 to count again */
   most: { all: number; ofOnePath: number };
   gate: Gate;
   /** what requests for the list of all groups meet, if it is something else */

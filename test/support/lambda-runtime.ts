@@ -78,7 +78,7 @@ type Next = { readonly id: string; readonly event: string; readonly deadline: nu
 
 /**
  * Runs a bundle under the real runtime client (aws-lambda-ric) against a Runtime API on 127.0.0.1. A function that
- * overruns its time is killed, as Lambda does; the next invocation starts it anew. `stop` ends all by their own pids.
+ * overruns its time is killed, as Lambda does; the next invocation starts it again. `stop` ends all by their own pids.
  */
 export async function startLambda(options: LambdaOptions): Promise<LambdaFunction> {
   const { bundle, env, memoryMb = 1024, timeoutSeconds = 60 } = options;

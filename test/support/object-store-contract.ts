@@ -64,7 +64,7 @@ export function objectStoreContract(name: string, open: () => Promise<ContractSu
       expect(await subject.two.list("none/")).toEqual([]);
     });
 
-    test("remove: the key is gone with all its history, and may be put anew", async () => {
+    test("remove: the key is gone with all its history, and may be put again", async () => {
       for (const body of ["1", "2", "3"]) await subject.one.put("k/a", body);
       const { version } = (await subject.one.get("k/a"))!;
       await subject.two.remove("k/a");

@@ -129,7 +129,7 @@ export function ledgerContract(
         expect([...(await ledger().read("2025-01")).days.keys()]).toEqual(["2025-01-04"]);
         expect(damages).toEqual([expect.objectContaining({ key })]);
         expect((await two.get(damages[0]!.setAside))?.body).toBe(body);
-        // Found again before it is written anew, it is the same object aside.
+        // Found again before it is written again, it is the same object aside.
         await ledger(two).read("2025-01");
         expect(await two.list("damaged/")).toEqual([damages[0]!.setAside]);
         await ledger().write(usage("2025-01-03"));

@@ -47,7 +47,7 @@ function* duplicateProblems(records: readonly ParsedRecord[]): Generator<Problem
 
 /**
  * Judges a message by every rule of the APEL server and of ssmsend (design/apel-messages.md). One problem and the
- * message must not be stored: the server would reject the whole of it and tell nobody. A warning does not stop it.
+ * message must not be stored: the server would reject the whole of it without a word. A warning does not stop it.
  * @param now epoch seconds; Infinity leaves out the rules about the future
  */
 export function checkMessage(text: string, now: number): Verdict {

@@ -94,7 +94,7 @@ export function apelKey(record: ApelRecord): string {
   return keyOf((name) => fields.get(name), layout);
 }
 
-/** The key of a record as it stands in a message; it need not be valid (KAPEL writes service levels with many decimals). */
+/** The key of a record as it is in a message; it need not be valid (KAPEL writes service levels with many decimals). */
 export function parsedKey(record: ParsedRecord): string {
   return keyOf((name) => record.fields.get(name)?.value, record.layout);
 }
@@ -131,6 +131,6 @@ function legible(text: string): readonly ParsedRecord[] {
   if (records.length > 0) return records;
   throw new GridmeterError(
     "message_invalid",
-    `the keys of an APEL message cannot be told, it was left as it is: ${problemText(problems)}`,
+    `the keys of an APEL message cannot be known, it was left as it is: ${problemText(problems)}`,
   );
 }

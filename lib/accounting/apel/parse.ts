@@ -1,7 +1,7 @@
 import { LAYOUTS, type Layout, type ParsedRecord, type RawField, type RecordKind } from "./record.ts";
 import { type Problem, ProblemList, type Rule, oddCharacter, quote } from "./values.ts";
 
-/** What stands in a message. `kind` is undefined and `records` empty if the header is not a known one. */
+/** What is in a message. `kind` is undefined and `records` empty if the header is not a known one. */
 export type ParsedMessage = {
   readonly header: string | undefined;
   readonly kind: RecordKind | undefined;
@@ -11,7 +11,7 @@ export type ParsedMessage = {
   /** all that is wrong with the lines, whichever record they belong to */
   readonly problems: readonly Problem[];
   /** those of lines that belong to no record */
-  readonly strays: readonly Problem[];
+  readonly outsideRecords: readonly Problem[];
 };
 
 /** No line of a good record is half as long: a name of some letters, and a value of at most 255. */
@@ -37,7 +37,7 @@ class RecordReader {
   readonly records: ParsedRecord[] = [];
   recordCount = 0;
   readonly problems = new ProblemList();
-  readonly strays = new ProblemList();
+  readonly outsideRecords = new ProblemList();
   readonly #layout: Layout;
   readonly #mostRecords: number;
   #fields = new Map<string, RawField>();
@@ -71,7 +71,7 @@ class RecordReader {
   #note(line: number, rule: Rule, reason: string): void {
     const problem = { line, rule, reason };
     this.problems.add(problem);
-    (this.#start === undefined ? this.strays : this.#own).add(problem);
+    (this.#start === undefined ? this.outsideRecords : this.#own).add(problem);
   }
 
   #close(): void {
@@ -90,7 +90,7 @@ class RecordReader {
 
   #open(line: number): void {
     if (this.#start !== undefined && this.#blank !== undefined)
-      this.#note(this.#blank, "blank-line", "a blank line stands inside a record");
+      this.#note(this.#blank, "blank-line", "a blank line is inside a record");
     this.#start ??= line;
     this.#blank = undefined;
   }
@@ -111,7 +111,7 @@ class RecordReader {
     const key = content.slice(0, colon).trim();
     if (!this.#isKnown(key, line)) return;
     if (this.#fields.has(key))
-      this.#note(line, "key-duplicated", `${quote(key)} stands twice in one record; APEL keeps the last only`);
+      this.#note(line, "key-duplicated", `${quote(key)} occurs twice in one record; APEL keeps the last only`);
     this.#fields.set(key, { line, value: content.slice(colon + 1).trim() });
   }
 
@@ -147,7 +147,7 @@ function headless(header: string | undefined, lines: readonly string[], problem:
     if (odd !== undefined) problems.add(odd);
   }
   const found = problems.list();
-  return { header, kind: undefined, records: [], recordCount: 0, problems: found, strays: found };
+  return { header, kind: undefined, records: [], recordCount: 0, problems: found, outsideRecords: found };
 }
 
 /**
@@ -170,10 +170,17 @@ export function parseMessage(text: string, mostRecords = Infinity): ParsedMessag
   // The header is plain ASCII, or it would not be a known one; the lines above it are blank.
   for (const [index, line] of lines.entries()) if (index !== first) reader.read(line, index + 1);
   reader.end(lines.length);
-  const { records, recordCount, problems, strays } = reader;
+  const { records, recordCount, problems, outsideRecords } = reader;
   if (recordCount === 0) {
     const reason = `no record follows the header ${quote(header)}`;
-    for (const list of [problems, strays]) list.add({ line: first + 1, rule: "no-records", reason });
+    for (const list of [problems, outsideRecords]) list.add({ line: first + 1, rule: "no-records", reason });
   }
-  return { header, kind: layout.kind, records, recordCount, problems: problems.list(), strays: strays.list() };
+  return {
+    header,
+    kind: layout.kind,
+    records,
+    recordCount,
+    problems: problems.list(),
+    outsideRecords: outsideRecords.list(),
+  };
 }

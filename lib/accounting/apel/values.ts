@@ -3,7 +3,7 @@ import { type BenchmarkType, isNull } from "../model/tenant.ts";
 /** Where Python's splitlines, and so the APEL server, breaks a line. */
 const LINE_BREAKS = new Set([0x0a, 0x0b, 0x0c, 0x0d, 0x1c, 0x1d, 0x1e, 0x85, 0x2028, 0x2029]);
 
-/** Nearly all there is, and quickly told: a month of single jobs has a hundred million characters. */
+/** Nearly all texts, and quickly recognised: a month of single jobs has a hundred million characters. */
 const PRINTABLE = /^[ -~]*$/;
 
 type OddCharacter = {
@@ -18,7 +18,7 @@ export function oddCharacter(text: string): OddCharacter | undefined {
     const code = char.codePointAt(0) ?? 0;
     if (code >= 0x20 && code < 0x7f) continue;
     const name = `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
-    if (LINE_BREAKS.has(code)) return { rule: "line-break", reason: `a line break (${name}) stands inside a line` };
+    if (LINE_BREAKS.has(code)) return { rule: "line-break", reason: `a line break (${name}) is inside a line` };
     if (code < 0x20 || code === 0x7f) return { rule: "control-character", reason: `a control character (${name})` };
     if (code > 0x7f) return { rule: "not-ascii", reason: `the character ${quote(char)} (${name}) is not ASCII` };
   }
@@ -128,7 +128,7 @@ export function readDict(text: string): DictReading {
         reason: `the benchmark ${quote(name)} is unknown; APEL knows ${KNOWN_BENCHMARKS}`,
       };
     }
-    if (entries.has(type)) return { rule: "dict-syntax", reason: `${quote(name)} stands twice in ${quote(text)}` };
+    if (entries.has(type)) return { rule: "dict-syntax", reason: `${quote(name)} occurs twice in ${quote(text)}` };
     entries.set(type, value);
   }
   return { entries };
@@ -223,7 +223,7 @@ export class ProblemList {
   }
 }
 
-/** A value as it stands in messages to people: quoted, odd characters escaped, cut where it is long. */
+/** A value as it is in messages to people: quoted, odd characters escaped, cut where it is long. */
 export function quote(value: string): string {
   const long = 80;
   return JSON.stringify(value.length > long ? `${value.slice(0, long)}...` : value);

@@ -84,7 +84,7 @@ export function writeMessages(records: readonly ApelRecord[], format: MessageFor
  * The messages of single jobs, the same as `writeMessages` makes of all of them at once, one after the other: a record and
  * a message at a time are in memory. They are not checked as a whole; see `checked`.
  * @param records in the order of their keys: of one site, by EndTime and then by LocalJobId
- * @throws GridmeterError `message_invalid`, quoting the bad value, where a value breaks a rule or a key stands twice
+ * @throws GridmeterError `message_invalid`, quoting the bad value, where a value breaks a rule or a key occurs twice
  */
 export function* jobMessages(records: Iterable<IndividualRecord>, format: MessageFormat): Generator<ApelMessage> {
   const layout = layoutFor("individual", format);

@@ -51,7 +51,7 @@ export type CountOptions = PlanOptions & {
   /** asked before each piece: true ends the counting; what is settled is already stored */
   readonly stop?: () => boolean;
   /** keeps what is counted for the next invocation of the same run */
-  readonly scratch?: Checkpoint;
+  readonly checkpoint?: Checkpoint;
   readonly progress?: (done: number, days: number) => void;
 };
 
@@ -69,7 +69,7 @@ export async function countTenant(
 ): Promise<TenantCount> {
   const plans = await Promise.all(periods.map((period) => planMonth(tenant, period, ports.ledger, options)));
   const before = await daysBefore(plans, ports.ledger);
-  const held = await heldMonths(tenant, periods, options.scratch);
+  const held = await heldMonths(tenant, periods, options.checkpoint);
   let watched: Watched;
   try {
     watched = await watch(tenant, plans, ports.monitoring, options.now);
@@ -122,11 +122,11 @@ async function daysBefore(
 async function heldMonths(
   tenant: Tenant,
   months: readonly Period[],
-  scratch: Checkpoint | undefined,
+  checkpoint: Checkpoint | undefined,
 ): Promise<ReadonlyMap<string, Held>> {
   const held = new Map<string, Held>();
   for (const { month } of months) {
-    const before = await scratch?.load(tenant, month);
+    const before = await checkpoint?.load(tenant, month);
     if (before !== undefined) held.set(month, before);
   }
   return held;
@@ -201,13 +201,13 @@ async function countPieces(
   const tiling = new Tiling();
   const writing = pLimit(DAYS_AT_ONCE);
   const mostPods = isIndividual(tenant) ? MOST_PODS.jobs : MOST_PODS.figures;
-  let pace =
+  let size =
     options.stop !== undefined ? STOPPABLE_PIECE_SIZE : isIndividual(tenant) ? JOBS_PIECE_SIZE : FIRST_PIECE_SIZE;
   const asked = { days: 0, pieces: 0 };
   let warning: string | undefined;
   let done = 0;
   options.progress?.(0, days);
-  for (let next = nextPiece(wanted, pace.days); next !== undefined; next = nextPiece(wanted, pace.days)) {
+  for (let next = nextPiece(wanted, size.days); next !== undefined; next = nextPiece(wanted, size.days)) {
     // The first piece is always counted, so that every invocation gets further.
     if (asked.pieces > 0 && options.stop?.() === true) return { asked, interrupted: true, warning };
     const { month, days: piece } = next;
@@ -222,7 +222,7 @@ async function countPieces(
         until,
       });
       const seconds = started === undefined ? undefined : (monitoring.clock?.() ?? started) - started;
-      pace = pieceSizeAfter(pace, { days: piece.length, seconds, pods: counted.finished }, mostPods);
+      size = pieceSizeAfter(size, { days: piece.length, seconds, pods: counted.finished }, mostPods);
       if (counted.isEmpty) await checks.namespaceKnown();
       const lastEnd = lastEndOf(counted);
       if (lastEnd !== undefined) await checks.labelsOwn(lastEnd);
@@ -232,8 +232,8 @@ async function countPieces(
       const taken = counted.days.map((day) => takeDay(day, month, counted));
       await Promise.all([...taken, ...corrected].map((day) => writing(() => store(day, months, ledger))));
       // First what was corrected: a piece that is kept is not asked again, so it would never correct.
-      for (const day of corrected) await options.scratch?.correct(tenant, day, openPods.on(day.usage.day));
-      await options.scratch?.save(tenant, month.plan.period.month, { open: counted.open, days: taken });
+      for (const day of corrected) await options.checkpoint?.correct(tenant, day, openPods.on(day.usage.day));
+      await options.checkpoint?.save(tenant, month.plan.period.month, { open: counted.open, days: taken });
     } catch (error) {
       month.error ??= error;
     }

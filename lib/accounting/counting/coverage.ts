@@ -147,7 +147,7 @@ export function checkOwnLabels(tenant: Tenant, monitoring: Monitoring): (lastEnd
     if (prefix === undefined) return;
     const { namespace } = tenant.selection;
     throw exported(
-      `${tenant.name}: "${namespace}" is the namespace of kube-state-metrics, and that of a pod stands under the label ${prefix}namespace`,
+      `${tenant.name}: "${namespace}" is the namespace of kube-state-metrics, and that of a pod is under the label ${prefix}namespace`,
       prefix,
     );
   };

@@ -34,7 +34,7 @@ export class JobList implements Iterable<Job> {
     for (const { uid, pod } of sorted) for (const text of [uid, pod]) at += this.#texts.write(text, at);
   }
 
-  /** In order, each made anew. */
+  /** In order, each made again. */
   *[Symbol.iterator](): Generator<Job> {
     let from = 0;
     for (const [index, vo] of this.#vos.entries()) {
@@ -61,7 +61,7 @@ export class JobList implements Iterable<Job> {
 /** A day as it is kept until the run ends. */
 export type CountedDay = { readonly usage: DayUsage; readonly jobs: JobList };
 
-/** The order of jobs' APEL keys within a site: by EndTime, then by LocalJobId as it stands in a key. */
+/** The order of jobs' APEL keys within a site: by EndTime, then by LocalJobId as it is in a key. */
 export function inOrder(a: Pick<Job, "end" | "uid">, b: Pick<Job, "end" | "uid">): number {
   if (a.end !== b.end) return a.end - b.end;
   const [left, right] = [JSON.stringify(a.uid), JSON.stringify(b.uid)];

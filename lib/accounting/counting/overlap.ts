@@ -30,7 +30,7 @@ export async function checkOverlap(
 /** Labels of scrapes and of Prometheus itself: the same pod has series with several values of them. */
 const OF_COPIES = /^(?:job|instance|node|endpoint|service|pod|container|prometheus|.*replica.*|app.*)$/;
 
-/** Whether two selections of one server ask for different values of a label that tells jobs apart. */
+/** Whether two selections of one server ask for different values of a label that distinguishes jobs. */
 function areApart(tenant: Tenant, other: Tenant): boolean {
   if (tenant.server !== other.server) return false;
   const values = equalities(tenant);

@@ -116,7 +116,7 @@ export type PieceSize = {
 type Measured = { readonly days: number; readonly seconds: number | undefined; readonly pods: number };
 
 /**
- * Pods of a piece, as the one before tells. While it is counted, memory holds their figures, some 130 bytes each; where
+ * Pods of a piece, as the one before shows. While it is counted, memory holds their figures, some 130 bytes each; where
  * single jobs are wanted also names and what was measured, three times as much.
  */
 export const MOST_PODS = { figures: 400_000, jobs: 130_000 } as const;
@@ -124,7 +124,7 @@ const MOST_DAYS = 32;
 /** A size must be so much dearer before it is given up: what else the server does is measured with it. */
 const CLEARLY = 1.25;
 
-/** A piece of this share of the days that were wanted tells of that size. */
+/** A piece of this share of the days that were wanted says something about that size. */
 const ENOUGH = 0.75;
 
 /** A month: in halves it costs a server some more, since each looks ahead. */
@@ -135,21 +135,21 @@ export const JOBS_PIECE_SIZE: PieceSize = { days: 8, settled: false };
 export const STOPPABLE_PIECE_SIZE: PieceSize = { days: 4, settled: false };
 
 /**
- * The pace after a piece. Every query looks up all series of the blocks that it touches, and looks past its last day, so
+ * The size of the next piece. Every query looks up all series of the blocks that it touches, and looks past its last day, so
  * large pieces are cheaper (tried with 40,000 jobs: a month in weeks cost Prometheus 7.3 s of CPU, in halves 5.4 s, in one
  * piece 4.8 s, on blocks of 18 h, 162 h and 486 h alike): each size is tried for as long as it is not clearly dearer than
  * the one before, or a piece would be more than memory should hold.
  * Without a clock the size stays.
  * @param mostPods one of MOST_PODS
  */
-export function pieceSizeAfter(pace: PieceSize, piece: Measured, mostPods: number = MOST_PODS.figures): PieceSize {
+export function pieceSizeAfter(size: PieceSize, piece: Measured, mostPods: number = MOST_PODS.figures): PieceSize {
   const most = Math.max(1, Math.min(MOST_DAYS, Math.floor((mostPods * piece.days) / Math.max(1, piece.pods))));
   const within = (next: PieceSize): PieceSize => ({ ...next, days: Math.min(next.days, most) });
   // A remainder says nothing of this size; a short month does.
-  const tells = piece.days <= pace.days && piece.days >= pace.days * ENOUGH;
-  if (piece.seconds === undefined || !tells || pace.settled) return within(pace);
+  const isTelling = piece.days <= size.days && piece.days >= size.days * ENOUGH;
+  if (piece.seconds === undefined || !isTelling || size.settled) return within(size);
   const cost = piece.seconds / piece.days;
-  if (pace.best !== undefined && cost > pace.best.cost * CLEARLY)
-    return within({ days: pace.best.days, best: pace.best, settled: true });
-  return within({ days: pace.days * 2, best: { days: pace.days, cost }, settled: false });
+  if (size.best !== undefined && cost > size.best.cost * CLEARLY)
+    return within({ days: size.best.days, best: size.best, settled: true });
+  return within({ days: size.days * 2, best: { days: size.days, cost }, settled: false });
 }

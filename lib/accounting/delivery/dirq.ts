@@ -133,7 +133,7 @@ class OpenDirq implements OpenQueue {
       locking = "refused";
     }
     if (locking === "held") {
-      this.#warn(await folder.setAside(name, odd, this.#held.scratch));
+      this.#warn(await folder.setAside(name, odd, this.#held.own));
       await unlockMessage(message);
     } else if (locking !== "gone") {
       const why = locking === "busy" ? "ssmsend holds it" : "This user may not lock it";
@@ -149,7 +149,7 @@ class OpenDirq implements OpenQueue {
   }
 
   async #passOver(directory: string, odd: Odd): Promise<void> {
-    if (!odd.foreign) this.#warn(await this.#root.setAside(directory, odd, this.#held.scratch));
+    if (!odd.foreign) this.#warn(await this.#root.setAside(directory, odd, this.#held.own));
     else this.#warn(`${this.#root.path}/${directory} is ${odd.what}. It is left alone, with what is in it.`);
   }
 
@@ -158,7 +158,7 @@ class OpenDirq implements OpenQueue {
       const { directory, file } = newDirqName();
       const folder = await this.#root.make(directory);
       if (folder instanceof Odd) {
-        this.#warn(await this.#root.setAside(directory, folder, this.#held.scratch));
+        this.#warn(await this.#root.setAside(directory, folder, this.#held.own));
         if (this.#root.stat(directory) !== undefined) throw oddError(`${this.#root.path}/${directory}`, folder);
         continue;
       }
@@ -210,8 +210,8 @@ const lockOf = (name: string): string => `${name}.lck`;
 /**
  * Locks a message of a dirq against ssmsend. python-dirq locks by link(message, message.lck); ours is a link of `marker`,
  * a file that names its owner, to the same place. So whichever comes first shuts out the other, and yet a lock that a
- * killed gridmeter left is told from ssmsend's, which is another name of the message itself. Such a left lock is taken
- * over as it stands: the caller is the only gridmeter at the queue (`withQueueLock`), so its owner must be gone.
+ * killed gridmeter left is distinguished from ssmsend's, which is another name of the message itself. Such a left lock is taken
+ * over as it is: the caller is the only gridmeter at the queue (`withQueueLock`), so its owner must be gone.
  */
 async function lockMessage(message: DirqElement, marker: Marker): Promise<DirqLocking> {
   const { folder, name } = message;

@@ -21,14 +21,14 @@ export type Marker = { readonly folder: GuardedFolder; readonly name: string };
 export type Held = {
   readonly marker: Marker;
   /** a directory for half-written files and what is set aside, on the queue's file system */
-  readonly scratch: GuardedFolder;
+  readonly own: GuardedFolder;
   /** Says that the owner is at work; throws `store_conflict` if another gridmeter took the lock for a left one. */
   refresh(): Promise<void>;
 };
 
 /**
  * One gridmeter at a time at a queue. Each process that wants it first puts up a file of its own and then looks for
- * others: of two, at least one sees the other and steps back. A file of a dead process is removed by whoever sees it;
+ * others: of two, at least one sees the other and steps back. A file of a dead process is removed by the process that sees it;
  * names are never used twice, so nobody can remove a living one's by mistake.
  * @returns "taken" if others held it for `patience` milliseconds
  */
@@ -38,52 +38,53 @@ export async function withQueueLock<T>(
   warn: (text: string) => void,
   work: (held: Held) => Promise<T>,
 ): Promise<T | "taken"> {
-  const scratch = await queue.own(OWN_DIRECTORY, warn);
+  const ownFolder = await queue.own(OWN_DIRECTORY, warn);
   try {
     const deadline = Date.now() + patience;
     for (;;) {
-      const name = await putUp(scratch);
-      const marker = { folder: scratch, name };
+      const name = await putUp(ownFolder);
+      const marker = { folder: ownFolder, name };
       try {
-        if (!(await othersAt(scratch, name, warn)))
-          return await work({ marker, scratch, refresh: () => touch(marker) });
+        if (!(await othersAt(ownFolder, name, warn)))
+          return await work({ marker, own: ownFolder, refresh: () => touch(marker) });
       } finally {
-        await scratch.remove(name);
+        await ownFolder.remove(name);
       }
       if (Date.now() >= deadline) return "taken";
       await sleep(10 + Math.random() * 90);
     }
   } finally {
-    scratch.close();
+    ownFolder.close();
   }
 }
 
-async function putUp(scratch: GuardedFolder): Promise<string> {
+async function putUp(ownFolder: GuardedFolder): Promise<string> {
   const id = randomUUID();
-  await scratch.write(`new-${id}`, lockText(ownIdentity()));
-  await scratch.rename(`new-${id}`, scratch, `lock-${id}`);
+  await ownFolder.write(`new-${id}`, lockText(ownIdentity()));
+  await ownFolder.rename(`new-${id}`, ownFolder, `lock-${id}`);
   return `lock-${id}`;
 }
 
 /** Looks for others and clears away what dead ones left: only files that have names of gridmeter's making. */
-async function othersAt(scratch: GuardedFolder, own: string, warn: (text: string) => void): Promise<boolean> {
+async function othersAt(ownFolder: GuardedFolder, own: string, warn: (text: string) => void): Promise<boolean> {
   let others = false;
-  for (const name of scratch.names()) {
+  for (const name of ownFolder.names()) {
     const isLock = LOCK.test(name);
     if (name === own || !(isLock || UNFINISHED.test(name) || isDirqElement(name))) continue;
-    const stat = scratch.stat(name);
+    const stat = ownFolder.stat(name);
     if (stat === undefined) continue;
     const age = Date.now() - Number(stat.mtimeMs);
     if (isLock) {
-      const text = scratch.read(name, LOCK_TEXT);
-      if (text instanceof Odd) warn(`${scratch.path}/${name} is ${text.what}. It counts as no lock and is left alone.`);
+      const text = ownFolder.read(name, LOCK_TEXT);
+      if (text instanceof Odd)
+        warn(`${ownFolder.path}/${name} is ${text.what}. It counts as no lock and is left alone.`);
       if (typeof text !== "string") continue;
       if (mayBeAlive(readLockText(text), age)) {
         others = true;
         continue;
       }
     } else if (age < STALE || !stat.isFile()) continue;
-    await scratch.remove(name);
+    await ownFolder.remove(name);
   }
   return others;
 }
@@ -112,11 +113,11 @@ const identity = z.object({
   pidSpace: z.string(),
   boot: z.string(),
   pid: z.number(),
-  /** clock ticks from boot to the process's start: tells a process from a later one with the same number */
+  /** clock ticks from boot to the process's start: distinguishes a process from a later one with the same number */
   started: z.string(),
 });
 
-/** Which process left a lock, well enough to tell later whether it still runs. */
+/** Which process left a lock, well enough to know later whether it still runs. */
 type ProcessIdentity = z.infer<typeof identity>;
 
 function orEmpty(read: () => string): string {

@@ -15,7 +15,7 @@ import { awsRemedy, failureText } from "../store/aws.ts";
 import type { S3Store } from "../store/s3.ts";
 import { LAST_GENERATION, parseOutgoingKey } from "./outgoing.ts";
 
-/** What the queue tells of an outgoing object: where it is, what it must be, and whose it is. S3 holds the truth. */
+/** What the queue says of an outgoing object: where it is, what it must be, and whose it is. S3 holds the truth. */
 const notificationShape = z.object({
   v: z.literal(1),
   bucket: z.string().min(1),
@@ -33,7 +33,7 @@ export type Notification = z.infer<typeof notificationShape>;
 /** SQS takes so many in one batch. */
 const BATCH = 10;
 
-/** The hash that a doorbell carries. */
+/** The hash that a notification carries. */
 export function sha256Of(body: string): string {
   return createHash("sha256").update(body).digest("hex");
 }
@@ -41,7 +41,7 @@ export function sha256Of(body: string): string {
 /** Reads a queue message. */
 export function parseNotification(
   text: string,
-): { readonly ok: true; readonly doorbell: Notification } | { readonly ok: false; readonly problem: string } {
+): { readonly ok: true; readonly notification: Notification } | { readonly ok: false; readonly problem: string } {
   let json: unknown;
   try {
     json = JSON.parse(text);
@@ -49,22 +49,22 @@ export function parseNotification(
     return { ok: false, problem: "it is not JSON" };
   }
   const parsed = notificationShape.safeParse(json);
-  if (parsed.success) return { ok: true, doorbell: parsed.data };
+  if (parsed.success) return { ok: true, notification: parsed.data };
   return { ok: false, problem: `it has another shape: ${shapeText(parsed.error)}` };
 }
 
 /**
- * The doorbells of outgoing objects, by their keys in the store. An object that is no longer there was spooled already
+ * The notifications of outgoing objects, by their keys in the store. An object that is no longer there was spooled already
  * and needs none.
  * @throws GridmeterError `store_failed`
  */
 export async function notificationsOf(outbox: S3Store, keys: readonly string[]): Promise<readonly Notification[]> {
-  const doorbells: Notification[] = [];
+  const notifications: Notification[] = [];
   for (const key of keys) {
     const parsed = parseOutgoingKey(key);
     const object = await outbox.get(key);
     if (parsed === undefined || object === undefined) continue;
-    doorbells.push({
+    notifications.push({
       v: 1,
       bucket: outbox.place.bucket,
       key: outbox.fullKey(key),
@@ -73,7 +73,7 @@ export async function notificationsOf(outbox: S3Store, keys: readonly string[]):
       generation: parsed.generation,
     });
   }
-  return doorbells;
+  return notifications;
 }
 
 /** The message group of a unit: on a FIFO queue, messages of one unit stay in order. */
@@ -84,8 +84,8 @@ export function unitGroup({ site, submitHost, month }: Unit): string {
 }
 
 /**
- * Tells the spooler of outgoing objects, one message an object. That it may be lost, repeated or never sent harms
- * nothing: the spooler sweeps `outgoing/` for what no message told of. So only the objects of this very run are rung for.
+ * Notifies the spooler of outgoing objects, one message an object. That it may be lost, repeated or never sent harms
+ * nothing: the spooler sweeps `outgoing/` for what no message announced. So only the objects of this very run are announced.
  * @throws GridmeterError `queue_failed`; some may have been sent then
  */
 export async function notify(sqs: SQSClient, queueUrl: string, objects: readonly Notification[]): Promise<void> {
@@ -123,7 +123,7 @@ function notSent(thrown: unknown, queueUrl: string): GridmeterError {
 /** A message taken from the queue; others do not see it until its visibility runs out. */
 export type TakenMessage = { readonly id: string; readonly receipt: string; readonly text: string };
 
-/** The queue that tells of outgoing objects. Messages may come twice and out of order. */
+/** The queue of notifications of outgoing objects. Messages may come twice and out of order. */
 export interface NotificationQueue {
   /**
    * Waits up to `seconds` (at most 20) for messages, up to 10; none if `stop` comes first.

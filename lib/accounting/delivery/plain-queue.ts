@@ -72,29 +72,29 @@ class OpenDirectory implements OpenQueue {
   async replace(older: readonly string[], bodies: readonly string[]): Promise<ReplaceResult> {
     await this.#held.refresh();
     const root = this.#root;
-    const { scratch } = this.#held;
+    const { own } = this.#held;
     const written: string[] = [];
     try {
       for (const body of bodies) {
         const name = newDirqName().file;
-        await scratch.write(name, body);
+        await own.write(name, body);
         written.push(name);
       }
       for (const name of older) await root.remove(name);
       // A power cut must not bring an older message back beside a new one.
       await root.sync();
-      for (const name of written) await scratch.rename(name, root, name);
+      for (const name of written) await own.rename(name, root, name);
       await root.sync();
       return { status: "added", names: written };
     } finally {
-      for (const name of written) await scratch.remove(name);
+      for (const name of written) await own.remove(name);
     }
   }
 
   async #read(name: string): Promise<string | undefined> {
     const text = this.#root.read(name, LARGEST_QUEUED);
     if (!(text instanceof Odd)) return text;
-    this.#warn(await this.#root.setAside(name, text, this.#held.scratch));
+    this.#warn(await this.#root.setAside(name, text, this.#held.own));
     return undefined;
   }
 }

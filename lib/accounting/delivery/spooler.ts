@@ -20,8 +20,8 @@ type SpoolOptions = {
 };
 
 /**
- * Spools until it is told to stop: takes what the queue tells of, and sweeps at the start and at every interval for what it
- * did not tell of. No fault of S3, SQS or the directory ends it: it is logged and tried again after a growing wait.
+ * Spools until it is told to stop: takes what the queue announces, and sweeps at the start and at every interval for what it
+ * did not announce. No fault of S3, SQS or the directory ends it: it is logged and tried again after a growing wait.
  */
 export async function spoolForever(ports: SpoolPorts, options: SpoolOptions): Promise<void> {
   const { sweepInterval, stop, patience = POLLING } = options;
@@ -51,14 +51,19 @@ export async function spoolForever(ports: SpoolPorts, options: SpoolOptions): Pr
 }
 
 /** One turn at the queue, at most until the next sweep. False if not one of the messages it got could be dealt with. */
-async function listen(round: SpoolRound, { bell }: SpoolPorts, seconds: number, stop: AbortSignal): Promise<boolean> {
+async function listen(
+  round: SpoolRound,
+  { notifications }: SpoolPorts,
+  seconds: number,
+  stop: AbortSignal,
+): Promise<boolean> {
   if (stop.aborted) return true;
-  if (bell === undefined) {
+  if (notifications === undefined) {
     await pause(Math.max(0, seconds), stop);
     return true;
   }
-  const messages = await bell.receive(Math.min(LONGEST_POLL, seconds), stop);
-  return messages.length === 0 || round.take(messages, bell);
+  const messages = await notifications.receive(Math.min(LONGEST_POLL, seconds), stop);
+  return messages.length === 0 || round.take(messages, notifications);
 }
 
 /**
@@ -69,17 +74,17 @@ export async function spoolOnce(ports: SpoolPorts, stop: AbortSignal): Promise<r
   const round = new SpoolRound(ports);
   try {
     await round.sweep(stop);
-    if (ports.bell !== undefined) await drain(round, ports.bell, stop);
+    if (ports.notifications !== undefined) await drain(round, ports.notifications, stop);
   } catch (thrown) {
     round.note({}, thrown);
   }
   return round.errors;
 }
 
-async function drain(round: SpoolRound, bell: NotificationQueue, stop: AbortSignal): Promise<void> {
+async function drain(round: SpoolRound, notifications: NotificationQueue, stop: AbortSignal): Promise<void> {
   while (!stop.aborted) {
-    const messages = await bell.receive(1, stop);
-    if (messages.length === 0 || !(await round.take(messages, bell))) return;
+    const messages = await notifications.receive(1, stop);
+    if (messages.length === 0 || !(await round.take(messages, notifications))) return;
   }
 }
 
@@ -92,7 +97,7 @@ export type SpoolPorts = {
   readonly store: S3Store;
   readonly queue: MessageQueue;
   /** without it, only sweeps find what is outgoing */
-  readonly bell?: NotificationQueue;
+  readonly notifications?: NotificationQueue;
   readonly log: SpoolLog;
   /** epoch seconds */
   readonly now: () => number;
@@ -128,13 +133,13 @@ export class SpoolRound {
   }
 
   /**
-   * Deals with messages taken from the queue: delivers the units they tell of and removes them; one whose object must wait
+   * Deals with messages taken from the queue: delivers the units they announce and removes them; one whose object must wait
    * comes again in a minute, one that is of no use is set aside. True if any of them could be dealt with.
    */
-  async take(messages: readonly TakenMessage[], bell: NotificationQueue): Promise<boolean> {
+  async take(messages: readonly TakenMessage[], notifications: NotificationQueue): Promise<boolean> {
     const judged = messages.map((message) => ({ message, verdict: judge(message, this.#ports.store) }));
     const units = new Map(
-      judged.flatMap(({ verdict }) => (verdict.kind === "rung" ? [[unitPrefix(verdict.unit), verdict.unit]] : [])),
+      judged.flatMap(({ verdict }) => (verdict.kind === "announced" ? [[unitPrefix(verdict.unit), verdict.unit]] : [])),
     );
     const outcomes = new Map<string, ReadonlyMap<string, DeliveryStatus> | undefined>();
     for (const [prefix, unit] of units) outcomes.set(prefix, statuses(await this.#deliver(unit)));
@@ -143,13 +148,13 @@ export class SpoolRound {
       const dealtWith = await this.#tried({ message: message.id }, async () => {
         if (verdict.kind === "poisoned") {
           await this.#refuse(message, verdict.reason);
-          await bell.remove(message);
+          await notifications.remove(message);
           return true;
         }
         const outcome = outcomes.get(unitPrefix(verdict.unit));
         // An object that is not outgoing any more was dealt with before.
-        if (outcome !== undefined && outcome.get(verdict.key) !== "waiting") await bell.remove(message);
-        else await bell.postpone(message, POSTPONED);
+        if (outcome !== undefined && outcome.get(verdict.key) !== "waiting") await notifications.remove(message);
+        else await notifications.postpone(message, POSTPONED);
         return outcome !== undefined;
       });
       any ||= dealtWith === true;
@@ -214,9 +219,9 @@ function refusal(what: string, reason: string): GridmeterError {
   return new GridmeterError("message_invalid", `${what} was set aside under refused/ and is not sent: ${reason}.`);
 }
 
-/** What a queue message is: told of an object of ours (`key` in the store), or never to be of use. */
+/** What a queue message is: the notification of an object of ours (`key` in the store), or of no use. */
 type Verdict =
-  | { readonly kind: "rung"; readonly key: string; readonly unit: Unit }
+  | { readonly kind: "announced"; readonly key: string; readonly unit: Unit }
   | { readonly kind: "poisoned"; readonly reason: string };
 
 const poisoned = (reason: string): Verdict => ({ kind: "poisoned", reason });
@@ -228,7 +233,7 @@ const poisoned = (reason: string): Verdict => ({ kind: "poisoned", reason });
 export function judge({ text }: TakenMessage, store: Pick<S3Store, "place" | "ownKey">): Verdict {
   const parsed = parseNotification(text);
   if (!parsed.ok) return poisoned(parsed.problem);
-  const { bucket, key: fullKey, sha256, site, submitHost, month, generation } = parsed.doorbell;
+  const { bucket, key: fullKey, sha256, site, submitHost, month, generation } = parsed.notification;
   const { place } = store;
   if (bucket !== place.bucket) return poisoned(`its bucket is ${JSON.stringify(bucket)}, not ${place.bucket}`);
   const key = store.ownKey(fullKey);
@@ -242,7 +247,7 @@ export function judge({ text }: TakenMessage, store: Pick<S3Store, "place" | "ow
     unit.site === site && unit.submitHost === submitHost && unit.month === month && named.generation === generation;
   if (!same) return poisoned(`its site, submit host, month or generation is not that of its key ${fullKey}`);
   if (!sha256.startsWith(named.hash)) return poisoned(`its sha256 ${sha256} does not fit its key ${fullKey}`);
-  return { kind: "rung", key, unit };
+  return { kind: "announced", key, unit };
 }
 
 /** Puts a queue message where it can be looked at, with the reason beside it; the same message twice is one object. */
@@ -253,7 +258,7 @@ async function setAside(text: string, reason: string, store: S3Store): Promise<s
   return key;
 }
 
-/** Where the spooler tells what it does; pino's loggers are such. */
+/** Where the spooler logs what it does; pino's loggers are such. */
 type SpoolLog = Readonly<Record<"info" | "warn" | "error", (fields: object, text: string) => void>>;
 
 /** Tells what became of each message: refused ones as errors, waiting ones as warnings. */

@@ -169,7 +169,7 @@ type KeyedFile = { readonly name: string; readonly keys: ReadonlySet<string> };
 
 /**
  * Reads what is in the queue, one text at a time. `there`: which of our own texts, by their hashes; `others`: all else. Files
- * that are no APEL messages are left alone; `strange` is told of them.
+ * that are no APEL messages are left alone; `strange` gets of them.
  */
 export async function readQueue(
   queue: OpenQueue,

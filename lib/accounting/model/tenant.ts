@@ -8,7 +8,7 @@ export type ServiceLevel = { readonly type: BenchmarkType; readonly value: numbe
 /** `core-seconds` as KAPEL (durations already multiplied by cores), or `wallclock` (APEL multiplies by Processors). */
 export type AccountingModel = "core-seconds" | "wallclock";
 
-/** Which pods are a tenant's: the namespace and the extra label matchers that tell clusters apart. */
+/** Which pods are a tenant's: the namespace and the extra label matchers that distinguish clusters. */
 export type Selection = {
   readonly namespace: string;
   /** PROMETHEUS_LABELS as PromQL matchers, e.g. `cluster="prod"`; sorted, so that their order changes no fingerprint */

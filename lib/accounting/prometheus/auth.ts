@@ -9,7 +9,7 @@ const LONGEST_TOKEN = 65_536;
 const JWT = /^eyJ[\w-]*\.[\w-]+\.[\w-]*$/;
 
 /**
- * The value of the Authorization header, or undefined where none is configured. The token file is read anew on every
+ * The value of the Authorization header, or undefined where none is configured. The token file is read again on every
  * call, since Kubernetes replaces projected tokens under a running program.
  * Throws `config_invalid` for a file that cannot be read and for a value that no HTTP header can hold.
  */
@@ -78,7 +78,7 @@ type Unsigned = {
   readonly body: string;
 };
 
-/** Gives the headers to add to a request. They hold for some minutes, so a repeated request is signed anew. */
+/** Gives the headers to add to a request. They hold for some minutes, so a repeated request is signed again. */
 export type Signer = (request: Unsigned) => Promise<Readonly<Record<string, string>>>;
 
 /** The region in the address of a workspace of Amazon Managed Service for Prometheus; undefined for any other address. */

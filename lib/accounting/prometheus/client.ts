@@ -41,7 +41,7 @@ export type Connection = CertificateFiles & {
 export type Client = {
   /** An instant query at `at` (epoch seconds). */
   instant(query: string, at: number): Promise<readonly Sample[]>;
-  /** The same, its samples handed to `add` while the answer arrives; every try begins anew with what `begin` gives. */
+  /** The same, its samples handed to `add` while the answer arrives; every try begins again with what `begin` gives. */
   gather<T>(query: string, at: number, begin: () => T, add: (into: T, sample: Sample) => void): Promise<T>;
   /** The same of an answer of which each row has one label: its text ("" where a row lacks it) and the value. */
   gatherBy<T>(
@@ -53,7 +53,7 @@ export type Client = {
   ): Promise<T>;
   /** A range query at `from`, `from + step`, ... up to `to` (epoch seconds). */
   range(query: string, from: number, to: number, step: number): Promise<readonly Series[]>;
-  /** The server's version, or undefined where it does not tell (Thanos and managed services). */
+  /** The server's version, or undefined where it does not say (Thanos and managed services). */
   version(): Promise<string | undefined>;
 };
 
@@ -67,8 +67,8 @@ const LONGEST_DELAY_MS = 20_000;
 /** Time for the answer's way back beyond what the server may spend on the query, seconds; at most doubles the limit. */
 const TRANSFER = 30;
 /**
- * Thanos answers from what it reaches, downsampled, unless told not to. VictoriaMetrics answers from its cache, and moves a
- * query at a moment just past to half a minute earlier, unless told not to. Others ignore these.
+ * Thanos answers from what it reaches, downsampled, unless asked not to. VictoriaMetrics answers from its cache, and moves a
+ * query at a moment just past to half a minute earlier, unless asked not to. Others ignore these.
  */
 const WHOLE_ANSWER = { partial_response: "false", dedup: "true", max_source_resolution: "0s", nocache: "1" };
 
@@ -204,7 +204,7 @@ export function createClient(connection: Connection): Client {
   };
 }
 
-/** The beginning of a refusal's text; one that stops in the middle, or does not end in time, tells as much as there is. */
+/** The beginning of a refusal's text; one that stops in the middle, or does not end in time, says as much as there is. */
 async function startOf(body: Readable): Promise<string> {
   let start = "";
   try {

@@ -58,10 +58,10 @@ const lacks = (resource: string): string => `if a finished pod has no ${resource
 
 /** The model decides whether CPU use is asked, the format whether names and memory are. */
 function factsOf(tenant: Asking): readonly PlannedFact[] {
-  const singles = isIndividual(tenant);
+  const individual = isIndividual(tenant);
   return [
     // A pod's name comes with its end, in one answer.
-    { fact: singles ? "name" : "end" },
+    { fact: individual ? "name" : "end" },
     { fact: "start" },
     { fact: "succeeded" },
     { fact: "failed", only: "of pods that did not succeed" },
@@ -70,9 +70,9 @@ function factsOf(tenant: Asking): readonly PlannedFact[] {
     { fact: "unscheduledCores", only: lacks("CPU") },
     ...present(tenant.selection.voLabel !== undefined, { fact: "vo" }),
     ...present(tenant.model === "wallclock", { fact: "cpu", only: ANY_FINISHED }),
-    ...present(singles, { fact: "memoryRequest", only: ANY_FINISHED }),
-    ...present(singles, { fact: "unscheduledMemoryRequest", only: lacks("memory") }),
-    ...present(singles, { fact: "memoryUsed", only: ANY_FINISHED }),
+    ...present(individual, { fact: "memoryRequest", only: ANY_FINISHED }),
+    ...present(individual, { fact: "unscheduledMemoryRequest", only: lacks("memory") }),
+    ...present(individual, { fact: "memoryUsed", only: ANY_FINISHED }),
   ];
 }
 

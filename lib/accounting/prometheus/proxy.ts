@@ -67,7 +67,7 @@ function proxyOf({ protocol }: URL): Proxy | undefined {
 
 function withoutCredentials(address: string): string {
   const slashes = address.indexOf("://") + 3;
-  // All up to the last @, whatever stands in it.
+  // All up to the last @, whatever is in it.
   const bare = address.slice(0, slashes) + address.slice(Math.max(slashes, address.lastIndexOf("@") + 1));
   let end = bare.length;
   while (bare[end - 1] === "/") end--;

@@ -181,7 +181,7 @@ export async function readJson(body: Readable, source: string): Promise<unknown>
  * The rows are cut out of the array in batches and parsed by themselves; what is left of the body is parsed as a whole, so
  * a body is taken if and only if it is JSON of the right shape from end to end. One that is not written as compactly as
  * Prometheus does is read as a whole, and so is one that was compressed: what it says is known to be what was sent only
- * once its checksum, which stands at the end, was seen (`checked`).
+ * once its checksum, which is at the end, was seen (`checked`).
  * Throws `NotJson`, whatever the stream fails with, `prometheus_bad_answer`, `prometheus_incomplete` and, for a longer
  * answer than can be held, `prometheus_too_large`.
  */
@@ -372,7 +372,7 @@ export function checkedUid(uid: string, { namespace }: Selection): string {
   if (uid !== "") return uid;
   throw new GridmeterError(
     "prometheus_bad_answer",
-    `Pods in namespace "${namespace}" have no uid label, so their jobs cannot be told apart. ` +
+    `Pods in namespace "${namespace}" have no uid label, so their jobs cannot be distinguished. ` +
       "Nothing was published. Use kube-state-metrics 2 or later and do not drop its uid label.",
   );
 }

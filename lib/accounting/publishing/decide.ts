@@ -26,7 +26,7 @@ export type Decision =
   | {
       readonly action: "publish";
       readonly publication: Omit<Publication, "generation">;
-      /** those of single jobs are made anew each time they are asked for, so that not all of them are in memory */
+      /** those of single jobs are made again each time they are asked for, so that not all of them are in memory */
       readonly messages: Iterable<ApelMessage>;
       readonly why: "new" | "changed" | "again";
     }
@@ -77,11 +77,11 @@ export function decide(
   const sync: readonly ApelRecord[] = want.sync === null ? [] : [syncRecord(unit, want.sync)];
   const monthly = writeMessages([...records, ...sync], want.format, options.now);
   const hash = contentHash(monthly);
-  const singles = jobsIn(want.individual.days);
-  const same = state?.pending === undefined && published?.hash === hash && singles === 0;
+  const jobRecords = jobsIn(want.individual.days);
+  const same = state?.pending === undefined && published?.hash === hash && jobRecords === 0;
   const again = options.force || (options.open && published !== undefined && dueAgain(published.at, options.now));
   if (same && !again) return { action: "unchanged" };
-  if (monthly.length === 0 && singles === 0) return { action: "unchanged" };
+  if (monthly.length === 0 && jobRecords === 0) return { action: "unchanged" };
   // A bad job in whatever message refuses the unit now, before anything is reserved for it.
   for (const message of jobMessages(want.individual.records, want.format)) checked(message, options.now);
   return {

@@ -123,10 +123,12 @@ export function jobRecordsFault(
   states: readonly UnitState[],
 ): GridmeterError | undefined {
   const name = `${unit.site} ${unit.submitHost} ${unit.month}`;
-  const singles = publishedJobRecords(states);
+  const jobRecords = publishedJobRecords(states);
   for (const { tenant, days } of months) {
     if (days.every((day) => day.groups.length === 0)) continue;
-    const elsewhere = singles.find(({ source, unit: { site } }) => source === sourceOf(tenant) && site !== unit.site);
+    const elsewhere = jobRecords.find(
+      ({ source, unit: { site } }) => source === sourceOf(tenant) && site !== unit.site,
+    );
     if (isIndividual(tenant)) {
       if (elsewhere === undefined) continue;
       return new GridmeterError(
@@ -135,7 +137,7 @@ export function jobRecordsFault(
           `under ${unit.site} they would count twice. Nothing was published for it. Keep the old site for this month and change it for the next.`,
       );
     }
-    const found = elsewhere ?? singles.find(({ unit: { site } }) => site === unit.site);
+    const found = elsewhere ?? jobRecords.find(({ unit: { site } }) => site === unit.site);
     if (found === undefined) continue;
     return new GridmeterError(
       "format_refused",

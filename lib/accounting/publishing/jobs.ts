@@ -34,7 +34,7 @@ export function individualRecord(tenant: Tenant, job: Job): IndividualRecord {
 }
 
 export type IndividualWant = {
-  /** in the order of their APEL keys; made anew each time they are asked for, so that not all of them are in memory */
+  /** in the order of their APEL keys; made again each time they are asked for, so that not all of them are in memory */
   readonly records: Iterable<IndividualRecord>;
   /** source -> day -> how many jobs of it are among the records */
   readonly days: Publication["individual"];

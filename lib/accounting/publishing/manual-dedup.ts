@@ -148,7 +148,7 @@ export function liftPins(
       ...state,
       pins: without(state, lift),
       known: [...known.values()],
-      // APEL no longer holds what was published, so the same figures must go out anew: no hash is equal to none.
+      // APEL no longer holds what was published, so the same figures must go out again: no hash is equal to none.
       ...(state.published === undefined ? {} : { published: { ...state.published, hash: "" } }),
     },
   };

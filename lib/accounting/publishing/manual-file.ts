@@ -58,7 +58,7 @@ const byLine = (problems: readonly Problem[]): readonly Problem[] => problems.to
 
 /**
  * Takes a hand-written message apart and judges its records one by one (the server would reject all for one bad one).
- * Where the framing is broken so that records cannot be told, the whole file is refused. Never throws.
+ * Where the framing is broken so that records cannot be known, the whole file is refused. Never throws.
  * @param now epoch seconds; Infinity leaves out the rules about the future
  */
 export function readManualFile(text: string, now: number): ManualFile {
@@ -108,14 +108,14 @@ function sizeProblem(text: string): Problem | undefined {
   return { line: 1, rule: "too-large", reason };
 }
 
-/** What keeps the records from being told apart, or from being looked at. */
+/** What keeps the records from being distinguished, or from being looked at. */
 function wholeFileProblems(text: string, message: ParsedMessage): readonly Problem[] {
   const problems = new ProblemList();
   if (message.recordCount > MOST_RECORDS) {
     const reason = `the file has ${message.recordCount} records, more than ${MOST_RECORDS}; split it at a record's end`;
     problems.add({ line: 1, rule: "too-many-records", reason });
   }
-  problems.addAll(message.strays);
+  problems.addAll(message.outsideRecords);
   problems.addAll(laterHeaders(text, message));
   return problems.list();
 }

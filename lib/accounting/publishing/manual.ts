@@ -20,7 +20,7 @@ import {
 import { type Stores, conflictError, openState } from "./publish.ts";
 import { type UnitState, readState, writeState } from "./state.ts";
 
-/** How often a unit is tried anew because another run changed its state meanwhile. */
+/** How often a unit is tried again because another run changed its state meanwhile. */
 const MANUAL_TRIES = 5;
 
 /** A hand-written file; `name` is only for messages to people. */
@@ -38,7 +38,7 @@ type ManualEntry = { readonly line: number; readonly unit: Unit; readonly key: s
 export type ManualFileReport = {
   readonly name: string;
   readonly sent: readonly ManualEntry[];
-  /** sent before, from whatever file, and not replaced since; or it stands in this file twice */
+  /** sent before, from whatever file, and not replaced since; or it is in this file twice */
   readonly alreadySent: readonly ManualEntry[];
   /** the first of those that must not go */
   readonly refused: readonly RefusedRecord[];

@@ -15,7 +15,7 @@ import { individualWant } from "./jobs.ts";
 import { type MonthlyRecord, monthlyRecords } from "./records.ts";
 import { type Figure, type HeldState, type UnitState, readState, readStates, sourceOf, writeState } from "./state.ts";
 
-/** How often a month is decided anew because another run changed a state meanwhile. */
+/** How often a month is decided again because another run changed a state meanwhile. */
 const TRIES = 5;
 
 /** What became of a unit in this run. `failed`: it could not be counted or stored; `refused`: it must not be published. */
@@ -26,7 +26,7 @@ export type UnitOutcome = {
   readonly why?: "new" | "changed" | "again";
   readonly generation?: number;
   readonly keys?: readonly string[];
-  /** the texts that were stored, made anew each time they are asked for: those of single jobs may be large together */
+  /** the texts that were stored, made again each time they are asked for: those of single jobs may be large together */
   readonly messages?: Iterable<string>;
   readonly error?: unknown;
 };
@@ -74,11 +74,11 @@ function wantOf(unit: Unit, months: readonly CountedMonth[], state: UnitState): 
     published,
   );
   const figures = months.flatMap(figuresOf);
-  const singles = months.filter((month) => isIndividual(month.tenant)).map((month) => sourceOf(month.tenant));
+  const jobRecords = months.filter((month) => isIndividual(month.tenant)).map((month) => sourceOf(month.tenant));
   const monthlyJobs = figures
-    .filter((figure) => !singles.includes(figure.source))
+    .filter((figure) => !jobRecords.includes(figure.source))
     .reduce((sum, figure) => sum + figure.jobs, 0);
-  const singleJobs = singles
+  const singleJobs = jobRecords
     .flatMap((source) => Object.values({ ...published[source], ...individual.days[source] }))
     .reduce((sum, jobs) => sum + jobs, 0);
   // Only Gratia takes single jobs without a service level, and it knows no sync record.
@@ -184,12 +184,12 @@ function decideUnit(
   if (months.length > 0 && months.every((each) => each.empty)) return { action: "empty" };
   const cpu = cpuFault(unit, months);
   if (cpu !== undefined) return { action: "refuse", error: cpu };
-  const singles = jobRecordsFault(
+  const jobRecords = jobRecordsFault(
     unit,
     months,
     states.map((each) => each.state),
   );
-  if (singles !== undefined) return { action: "refuse", error: singles };
+  if (jobRecords !== undefined) return { action: "refuse", error: jobRecords };
   try {
     const decideOptions = { ...options, open: options.open(unit.month) };
     return decide(wantOf(unit, months, state), state, report.decreases.get(unitKey(unit)) ?? [], decideOptions);
@@ -348,7 +348,7 @@ export type Published = { readonly generation: number; readonly keys: readonly s
 
 /**
  * Publishes a decision under a new generation: reserves it in the unit's state, stores the messages, then confirms. It may
- * be killed between any two steps: the state then says "pending", and the next run publishes anew with a later generation.
+ * be killed between any two steps: the state then says "pending", and the next run publishes again with a later generation.
  * @param held the state that the decision was made from
  * @returns undefined if another run changed the state meanwhile; nothing was written then
  * @throws message_invalid, store_failed

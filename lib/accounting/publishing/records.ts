@@ -33,7 +33,7 @@ function processorsOf(tenant: Tenant, milliCores: number): number {
 
 function keyOf(tenant: Tenant, vo: string, processors: number): string {
   const { infrastructureType, nodeCount, serviceLevel, format } = tenant;
-  // Rows of two benchmark values must be multiplied before they are added, even where APEL's key does not tell them apart.
+  // Rows of two benchmark values must be multiplied before they are added, even where APEL's key does not distinguish them.
   return JSON.stringify([
     vo,
     infrastructureType,

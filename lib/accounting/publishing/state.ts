@@ -69,7 +69,7 @@ const unitState = z.object({
   /** the highest generation ever reserved */
   generation: count.max(LAST_GENERATION),
   published: publication.optional(),
-  /** reserved, perhaps written: a run that was killed leaves it, and the next one publishes anew */
+  /** reserved, perhaps written: a run that was killed leaves it, and the next one publishes again */
   pending: publication.optional(),
   /** hand-written records: automatic runs refuse the unit while there are any */
   pins: z.array(pin),

@@ -63,7 +63,7 @@ function expanded(text: string, valueOf: (name: string, fallback: string | undef
   let [colon, brace] = [-1, -1];
   for (let at = text.indexOf("${"); at !== -1; at = text.indexOf("${", at)) {
     const start = at + 2;
-    // Looked for anew only once they are passed, so that each part of the text is read once.
+    // Looked for again only once they are passed, so that each part of the text is read once.
     if (brace < start) brace = text.indexOf("}", start);
     if (brace === -1) break;
     if (colon < start) colon = indexOrEnd(text, ":", start);

@@ -111,7 +111,7 @@ function unsetProblems({ unset, used }: EnvFile, env: Raw): Problem[] {
     const where = "is set neither in the environment nor above in the env file; it was read as empty, as in KAPEL";
     // In a secret, what looks like a name may be a piece of it.
     if (about?.secret === true || about?.quote !== undefined || !/^\w{1,60}$/.test(name)) {
-      const remedy = `If the value holds it as it stands, set ${variable} in the environment, where nothing is expanded`;
+      const remedy = `If the value holds it as it is, set ${variable} in the environment, where nothing is expanded`;
       return { setting: variable, text: `holds a \${...} whose name ${where}. ${remedy}` };
     }
     return {
@@ -153,7 +153,7 @@ export function withInherited(
   };
 }
 
-/** Whether the tenant's server is the one that stands beside the common credentials. */
+/** Whether the tenant's server is the one that is beside the common credentials. */
 function isFor(own: Raw, common: Raw): boolean {
   if (!isFilled(own["PROMETHEUS_SERVER"])) return true;
   const origin = originOf(own["PROMETHEUS_SERVER"]);
@@ -182,7 +182,7 @@ function warning(setting: string, tenant: string): Problem {
     setting,
     tenant,
     text:
-      "is not sent to this tenant's PROMETHEUS_SERVER, since it was not given for it (another scheme, host or port stands beside it). " +
+      "is not sent to this tenant's PROMETHEUS_SERVER, since it was not given for it (another scheme, host or port is beside it). " +
       "Give the tenant credentials of its own, or an empty PROMETHEUS_AUTH_HEADER if its server wants none",
   };
 }

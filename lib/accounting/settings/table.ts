@@ -30,9 +30,9 @@ import {
 export type About = {
   readonly meaning: string;
   readonly example: string;
-  /** the text that stands in when nothing is set */
+  /** the text that is used when nothing is set */
   readonly default?: string;
-  /** what happens when nothing is set, where that is not simply a text that stands in */
+  /** what happens when nothing is set, where that is not simply a text that is used */
   readonly otherwise?: string;
   readonly unit?: string;
   /** true: the value is never shown */
@@ -175,7 +175,7 @@ export const tenantSettings = z.object({
     kapel: true,
   }),
   PROMETHEUS_LABELS: parsedBy(parseMatchers).optional().register(about, {
-    meaning: "Further label matchers for every query, which tell several clusters behind one address apart.",
+    meaning: "Further label matchers for every query, which distinguish several clusters behind one address.",
     example: 'cluster="prod",region!="test"',
     otherwise: "no further matchers",
   }),

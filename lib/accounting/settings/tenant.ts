@@ -145,7 +145,7 @@ function doubts(values: PartialValues, raw: Raw, format: MessageFormat | undefin
     const which = sent.map((each) => (each === IN_ADDRESS ? "the credentials in it" : each)).join(" and ");
     warn(
       "PROMETHEUS_SERVER",
-      `is not https, so ${which} can be read on the way by whoever reads the network. Write https://`,
+      `is not https, so ${which} can be read on the way by anyone who reads the network. Write https://`,
     );
   }
   const tls = ["PROMETHEUS_CA_FILE", "PROMETHEUS_CLIENT_CERT_FILE"] as const;

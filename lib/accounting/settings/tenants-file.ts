@@ -4,7 +4,7 @@ import { type Raw, didYouMean } from "../../shared/config-values.ts";
 import type { Problem } from "./problems.ts";
 import { runSettings, tenantSettings } from "./table.ts";
 
-/** A tenant as it stands in the file: its name, and the settings it sets ("" puts a setting back to its default). */
+/** A tenant as it is in the file: its name, and the settings it sets ("" puts a setting back to its default). */
 export type ListedTenant = { readonly name: string; readonly raw: Raw };
 
 const FILE = z.strictObject({ tenants: z.array(z.record(z.string(), z.unknown())).min(1) });

@@ -41,11 +41,11 @@ type Place = { readonly folder: GuardedFolder; readonly name: string };
  * writer that links within SLOW of looking has really replaced what it saw; and a reader that lists a directory while
  * it changes always meets one of the versions. A writer slower than that looks again.
  *
- * `remove` starts the numbers anew, so a compare-and-set that runs beside a removal may bring the key back. Only
+ * `remove` starts the numbers again, so a compare-and-set that runs beside a removal may bring the key back. Only
  * outgoing objects are removed: they are written `absent`, their key holds their content's hash, and one that comes back
  * is delivered twice or refused as old, both harmless.
  *
- * A version that is no regular file (a link, a FIFO) or is too large reads as an empty text, so that whoever asked deals with it
+ * A version that is no regular file (a link, a FIFO) or is too large reads as an empty text, so that the caller deals with it
  * as with any damaged object.
  */
 export class DirectoryStore implements ObjectStore {
@@ -243,7 +243,7 @@ export class DirectoryStore implements ObjectStore {
     throw new GridmeterError(
       "store_conflict",
       `Writing ${path} took over ${this.#slow / 1000} s (was the machine suspended?), and others wrote it meanwhile. ` +
-        `Their version stands. Run again.`,
+        `Their version is kept. Run again.`,
     );
   }
 
@@ -253,7 +253,7 @@ export class DirectoryStore implements ObjectStore {
     const replacer = versions.at(-1);
     if (replacer === undefined || replaced.length === 0) return;
     const stat = place.folder.stat(versionName(place.name, replacer));
-    // ctime, unlike mtime, tells when the file got its name.
+    // ctime, unlike mtime, shows when the file got its name.
     if (stat === undefined || Date.now() - Number(stat.ctimeMs) < this.#keepReplaced) return;
     for (const n of replaced) await this.#discard(place, n);
   }

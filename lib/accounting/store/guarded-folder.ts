@@ -132,7 +132,7 @@ export class GuardedFolder {
     }
   }
 
-  /** A folder that is nobody's but gridmeter's. What has its name and is none is moved out of the way, and `warn` told. */
+  /** A folder that is nobody's but gridmeter's. What has its name and is none is moved out of the way, and `warn` says so. */
   async own(name: string, warn: (text: string) => void): Promise<GuardedFolder> {
     for (let tries = 1; ; tries += 1) {
       const made = await this.make(name);

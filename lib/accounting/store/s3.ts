@@ -42,7 +42,7 @@ class CutShort extends Error {}
 
 /**
  * Objects in S3 or a store that speaks its protocol with conditional puts. A version is the ETag, which conditions go by,
- * and the id of the put. The id also tells after a lost answer whether it was our put that came through. S3's ETag is the
+ * and the id of the put. The id also shows after a lost answer whether it was our put that came through. S3's ETag is the
  * same for equal bodies: compare-and-set therefore takes "put back as it was" for "unchanged", which is true of the body.
  */
 export class S3Store implements ObjectStore {
@@ -155,7 +155,7 @@ export class S3Store implements ObjectStore {
     const { bucket } = this.place;
     const full = this.fullKey(key);
     const resource = right === "s3:ListBucket" ? `arn:aws:s3:::${bucket}` : `arn:aws:s3:::${bucket}/${full}`;
-    const left = doing === "write" ? " It was not stored, as far as can be told; storing it again is safe." : "";
+    const left = doing === "write" ? " It was not stored, as far as is known; storing it again is safe." : "";
     const text = `Cannot ${doing} s3://${bucket}/${full}: ${failureText(thrown)}.${left} ${awsRemedy(thrown, `${right} on ${resource}`)}`;
     return new GridmeterError("store_failed", text, { cause: thrown });
   }

@@ -11,7 +11,7 @@ const found = (path: string) => ({ kind: "found", path }) as const;
 type Located = ReturnType<typeof found> | Unstartable;
 
 /**
- * Finds the file of a command as the kernel would, before it is started. Three things that a failed spawn does not tell:
+ * Finds the file of a command as the kernel would, before it is started. Three things that a failed spawn does not show:
  * whether ENOENT means the command or the working directory; where it was looked for; and whether the kernel can execute the
  * file at all. The C library hands a file that the kernel refuses (a text without `#!`, an empty or broken binary) to /bin/sh,
  * which would make an "ok" out of it: nothing here is ever run by a shell, so such a file is `not_executable`.

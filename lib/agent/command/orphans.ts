@@ -21,7 +21,7 @@ const EXEC_PAUSES = [0, 20, 80, 200];
 /** Without file descriptors nothing can be seen, and nobody be called gone: it is looked again after this pause, milliseconds. */
 const STARVED_PAUSE = 250;
 
-type Request = { readonly tree: Tree; readonly answer: (strays: readonly ProcessEntry[]) => void };
+type Request = { readonly tree: Tree; readonly answer: (orphans: readonly ProcessEntry[]) => void };
 
 let waiting: Request[] = [];
 let looking = false;
@@ -78,16 +78,16 @@ function orphansOf(
   const inGroup = (entry: ProcessEntry) => tree.ownsGroup && entry.group === tree.pid;
   const others = entries.filter((entry) => entry.pid !== tree.pid && entry.pid !== process.pid);
   const family = new Set(tree.isReaped ? [] : [tree.pid]);
-  const strays = new Set<ProcessEntry>();
-  for (let before = -1; before !== strays.size;) {
-    before = strays.size;
+  const orphans = new Set<ProcessEntry>();
+  for (let before = -1; before !== orphans.size;) {
+    before = orphans.size;
     for (const entry of others) {
       if (!inGroup(entry) && marks.get(entry.pid) !== tree.mark && !family.has(entry.parent)) continue;
-      strays.add(entry);
+      orphans.add(entry);
       family.add(entry.pid);
     }
   }
-  return [...strays];
+  return [...orphans];
 }
 
 /** The marks of those processes that carry one. One after the other, so that at most one more read can get stuck. */
@@ -155,18 +155,18 @@ export async function endTree(tree: Tree, grace: number, killed: () => void): Pr
   // First the search: once a parent has ended, a child that wiped its environment is nobody's.
   const found = await findOrphans(tree);
   tree.signal("SIGTERM");
-  for (const stray of found) signalProcess(stray, "SIGTERM");
+  for (const orphan of found) signalProcess(orphan, "SIGTERM");
   const gone = () => tree.isReaped && !found.some(isAlive);
   await until(gone, performance.now() + grace, Infinity);
 
   const holdsUntil = performance.now() + HOLDS_PROGRAM;
   for (let pause = FIRST_SEARCH; ; pause = Math.min(2 * pause, LAST_SEARCH)) {
     tree.signal("SIGKILL");
-    const strays = await findOrphans(tree);
-    for (const stray of strays) signalProcess(stray, "SIGKILL");
+    const orphans = await findOrphans(tree);
+    for (const orphan of orphans) signalProcess(orphan, "SIGKILL");
     killed();
-    if (tree.isReaped && strays.length === 0) return;
-    await until(() => tree.isReaped && !strays.some(isAlive), performance.now() + pause, holdsUntil);
+    if (tree.isReaped && orphans.length === 0) return;
+    await until(() => tree.isReaped && !orphans.some(isAlive), performance.now() + pause, holdsUntil);
   }
 }
 

@@ -8,7 +8,7 @@ export type ProcessEntry = {
   readonly pid: number;
   readonly parent: number;
   readonly group: number;
-  /** clock ticks from boot to its start; with the number it tells a process from a later one that was given the same number */
+  /** clock ticks from boot to its start; with the number it distinguishes a process from a later one that was given the same number */
   readonly start: number;
   /** false for a zombie, which holds nothing and only waits to be reaped by its parent */
   readonly alive: boolean;
@@ -48,7 +48,7 @@ export function readProcess(pid: number): ProcessEntry | undefined {
   }
 }
 
-/** Whether this very process still runs. While that cannot be told it counts as running. */
+/** Whether this very process still runs. While that cannot be known it counts as running. */
 export function isAlive(entry: ProcessEntry): boolean {
   try {
     const now = readProcess(entry.pid);
@@ -64,7 +64,7 @@ const AT_ONCE = 64;
 const WIDE_CIRCLE = 1_000_000;
 
 /**
- * Which numbers were given to processes since those of `first` were; undefined where the circle is too narrow to tell. To be
+ * Which numbers were given to processes since those of `first` were; undefined where the circle is too narrow to know. To be
  * called once the processes were listed. Rejects for want of file descriptors.
  */
 async function givenSince(first: readonly number[]): Promise<((pid: number) => boolean) | undefined> {
@@ -170,7 +170,7 @@ export class Tree {
     return this.#start;
   }
 
-  /** Only while the child cannot have been reaped: that happens in the event loop, where `reaped` is told at once. */
+  /** Only while the child cannot have been reaped: that happens in the event loop, where `reaped` is set at once. */
   #readStart(): void {
     try {
       if (!this.isReaped) this.#start = readProcess(this.pid)?.start;

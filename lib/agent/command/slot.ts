@@ -100,7 +100,7 @@ type FanOutEntry<T> = { readonly item: T; readonly result: CommandResult };
 const LEAST_TIME = 10;
 
 /**
- * Runs one command an item, a few at a time, all within one deadline. `work` is told the seconds left and takes the smaller of
+ * Runs one command an item, a few at a time, all within one deadline. `work` gets the seconds left and takes the smaller of
  * them and its own timeout. At the deadline this is done, whatever `work` does: what is at work then, and what was not started,
  * is `timeout`. One entry an item, in their order. Rejects only if `work` does.
  *

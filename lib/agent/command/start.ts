@@ -112,7 +112,7 @@ export class Capture {
     this.#length = 0;
   }
 
-  /** Forgets all of it and closes our end, whoever holds the other one. */
+  /** Forgets all of it and closes our end, even while another process holds the other one. */
   close(): void {
     this.forget();
     this.#stream.destroy();

@@ -22,7 +22,7 @@ export type MetricStoreOptions = {
   readonly catalogue: (name: string) => Known | undefined;
   /** seconds; never goes back, and goes on while the machine is suspended */
   readonly clock: () => number;
-  /** told once of each fault of a join, which a join should not have */
+  /** called once for each fault of a join, which a join should not have */
   readonly fault: (text: string) => void;
 };
 
@@ -34,7 +34,7 @@ export type GroupNow = {
   readonly account: string;
 };
 
-/** So many different faults of joins are told of, lest a hostile output fill the log. */
+/** So many different faults of joins are logged: a hostile output must not fill the log. */
 const MOST_FAULTS = 20;
 
 type View = { readonly blocks: ReadonlyMap<string, readonly Block[]>; readonly dropped: ReadonlyMap<string, number> };
@@ -116,7 +116,7 @@ export class MetricStore {
     });
   }
 
-  /** Lays out the data anew. Returns the groups whose data are others than before. */
+  /** Lays out the data again. Returns the groups whose data are others than before. */
   #refresh(): readonly string[] {
     const { probes, clock, catalogue } = this.#options;
     const now = clock();

@@ -367,7 +367,7 @@ const first = (texts: TextsByName, ...keys: readonly string[]): string | undefin
 
 /**
  * Finds the job of OpenPAI, or of its fork DLWorkspace, in a container's environment and labels. The platform sets the environment
- * of every job, and has the last word on it. docker puts the labels of the image among those of the container, so that whoever builds an image may write
+ * of every job, and has the last word on it. docker puts the labels of the image among those of the container, so that anyone who builds an image may write
  * any job there: a label only fills in what the environment leaves out, and only if it speaks of the same job. Where the
  * environment names no job, labels do (old jobs on YARN), but for containers of Kubernetes: it sets no such label.
  */

@@ -99,7 +99,7 @@ export type Flow = {
 export type Iftop = {
   readonly interface: string | undefined;
   readonly flows: readonly Flow[];
-  /** undefined where there is no flow to tell */
+  /** undefined where no flow shows it */
   readonly printedUnit: RateUnit | undefined;
   readonly send: Rates;
   readonly receive: Rates;

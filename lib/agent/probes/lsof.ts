@@ -301,7 +301,7 @@ class Namespaces {
 const withoutRejected = <T>(reading: Reading<T>): Reading<T> =>
   reading.kind === "ok" ? { ...reading, rejected: 0 } : reading;
 
-/** What tells one network namespace from another; where it may not be asked, each process counts as in one of its own. */
+/** What distinguishes one network namespace from another; where it may not be asked, each process counts as in one of its own. */
 const namespaceOf = (pid: number, proc: string): Promise<string> =>
   readlink(`${proc}/${pid}/ns/net`).catch(() => `the one of process ${pid}`);
 

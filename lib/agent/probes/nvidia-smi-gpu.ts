@@ -151,7 +151,7 @@ const readDevice = (device: Reader): MigDevice => ({
   eccUncorrected: device.integer("ecc_error_count", "volatile_count", "sram_uncorrectable"),
 });
 
-/** How a GPU is split; undefined where the driver knows no MIG. Two devices that cannot be told apart count as one. */
+/** How a GPU is split; undefined where the driver knows no MIG. Two devices that cannot be distinguished count as one. */
 const readMig = (gpu: Reader): Mig | undefined => {
   const mode = gpu.text("mig_mode", "current_mig");
   if (mode === undefined) return undefined;

@@ -143,7 +143,7 @@ const withoutNamesOfProcesses = (xml: string, root: string): Nameless | undefine
   const indent = own.slice(0, own.length - own.trimStart().length);
   if (first < 0 || lines.length < 2 || !/^<gpu[ >]/.test(own.trimStart())) return undefined;
   const starts = lines.flatMap((line, index) => {
-    // tools that write a log anew may forget the depth of all GPUs but the first
+    // tools that write a log again may forget the depth of all GPUs but the first
     const isDeep = line.startsWith(`${indent}<gpu`) || lines[index - 1] === `${indent}</gpu>`;
     return isDeep && /^<gpu[ >]/.test(line.trimStart()) ? [index] : [];
   });

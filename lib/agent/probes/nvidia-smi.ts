@@ -66,7 +66,7 @@ const NVIDIA_SMI_DEVICES: readonly string[] = ["/dev/nvidiactl", "/dev/dxg"];
 
 const version = (text: string | undefined): string | undefined => (text === undefined ? undefined : plainText(text));
 
-/** A log that lists more GPUs than there are, or one twice, is not the driver's alone: nobody can tell which of them are its own. */
+/** A log that lists more GPUs than there are, or one twice, is not the driver's alone: nobody knows which of them are its own. */
 const checkCount = (elements: readonly Reader[], attached: number | undefined): void => {
   const ids = elements.flatMap((element) => element.name("@id") ?? []);
   const isTwice = new Set(ids).size < ids.length;

@@ -70,7 +70,7 @@ describe("deciding about a unit", () => {
     expect(decide(want(2), state({ published }), [], OPTIONS)).toMatchObject({ action: "publish", why: "changed" });
   });
 
-  test("a run that was killed after it reserved: the next one publishes anew, whatever became of its messages", () => {
+  test("a run that was killed after it reserved: the next one publishes again, whatever became of its messages", () => {
     const [published, pending] = [publication(want(1)), publication(want(2))];
     expect(decide(want(1), state({ published, pending }), [], OPTIONS)).toMatchObject({ action: "publish" });
     expect(decide(want(2), state({ pending }), [], OPTIONS)).toMatchObject({ action: "publish", why: "new" });

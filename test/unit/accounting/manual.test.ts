@@ -533,7 +533,7 @@ describe("pins", () => {
     expect((await stateOf(store))!.known).toEqual([]);
   });
 
-  test("the published figures go out anew after hand-written ones replaced them", async () => {
+  test("the published figures go out again after hand-written ones replaced them", async () => {
     const store = new MemoryStore();
     await publishAutomatically(store);
     await submit(store, file(summaries(summary({ VO: "cms", NumberOfJobs: 99 }))));

@@ -62,7 +62,7 @@ describe("A day in the ledger that was counted under older rules", () => {
     expect((await world.run("2025-02-11", [GRID], JAN)).tenants[0]!.count.asked.days).toBe(0);
   });
 
-  test("else it stays, and the run says so; no day is stored as if it were counted anew", async () => {
+  test("else it stays, and the run says so; no day is stored as if it were counted again", async () => {
     const world = await aged();
     const memory = { forgetBefore: at("2025-01-15T05:00") };
     for (const options of [{}, { allowIncomplete: true }, { recount: true }]) {

@@ -179,8 +179,8 @@ logLevel: loud
   });
 
   it.each([
-    ["a: 1\na: 2", "has a key that stands there twice"],
-    ["probes: {ps: {timeout: 1s}, ps: {timeout: 2s}}", "has a key that stands there twice"],
+    ["a: 1\na: 2", "has a key that occurs twice"],
+    ["probes: {ps: {timeout: 1s}, ps: {timeout: 2s}}", "has a key that occurs twice"],
     ["a: [", "is not valid YAML"],
     ["- 1\n- 2", "is no mapping"],
     ["just a text", "is no mapping"],

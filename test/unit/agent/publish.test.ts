@@ -334,7 +334,7 @@ describe("secrets", () => {
     return path;
   };
 
-  test("are read anew each time", async () => {
+  test("are read again each time", async () => {
     const bearer = authorizationOf({ bearerTokenFile: file("one\n") });
     expect(await bearer()).toBe("Bearer one");
     file("two\r\n");

@@ -157,7 +157,7 @@ export class OwnerReader {
 }
 
 /**
- * Reads files that the kernel makes up. It may hold up whoever reads them, and a read that hangs takes one of Node's few threads
+ * Reads files that the kernel makes up. It may hold up the reader, and a read that hangs takes one of Node's few threads
  * for files: it is not awaited for long, and no other is begun before it is over.
  */
 export class PatientReader {

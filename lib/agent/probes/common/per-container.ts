@@ -105,7 +105,7 @@ type ContainersRead<T> = {
   readonly detail?: string;
 };
 
-/** What fanOut is told of a container that was read or not: which of the two is kept beside. */
+/** What fanOut gets for each container, read or not; which of the two is kept beside. */
 const DONE: CommandResult = { kind: "ok", output: { stdout: "", stderr: "", exitCode: 0 }, seconds: 0 };
 
 /** Reads one container; gives undefined for one that has gone meanwhile. */
@@ -132,7 +132,7 @@ export class Containers {
    * Lists the containers and reads each, a few at a time, within the time of the run. One that cannot be read costs itself only,
    * and counts as rejected; if nothing is read but failures, the one that most of them met is that of the run.
    *
-   * @param prepare is told of all of them, and gives what reads one
+   * @param prepare gets all of them, and gives what reads one
    */
   async readAll<T>(
     run: Run,
@@ -153,9 +153,9 @@ export class Containers {
       rejected += one.rejected;
       if (one.value !== undefined) byId.set(id, one.value);
     }
-    const told = tell(failures, found.size);
-    if (told !== undefined && byId.size === 0) return told;
-    const detail = told === undefined ? {} : { detail: told.detail };
+    const failure = failureOf(failures, found.size);
+    if (failure !== undefined && byId.size === 0) return failure;
+    const detail = failure === undefined ? {} : { detail: failure.detail };
     return { kind: "ok", byId, rejected, exitCode: list.exitCode, ...detail };
   }
 
@@ -191,7 +191,7 @@ export class Containers {
 type Failed = { readonly id: string; readonly failure: Failure };
 
 /** What most of the failed containers met, the first of them as the example. */
-const tell = (failed: readonly Failed[], of: number): Failure | undefined => {
+const failureOf = (failed: readonly Failed[], of: number): Failure | undefined => {
   const counts = new Map<Failure["kind"], number>();
   for (const { failure } of failed) counts.set(failure.kind, (counts.get(failure.kind) ?? 0) + 1);
   const [most] = [...counts].sort(([, a], [, b]) => b - a);

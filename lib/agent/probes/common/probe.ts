@@ -113,8 +113,8 @@ export type Success<Readings = object> = {
 /** With less time left than this, seconds, a command would only be started to be killed. */
 export const LEAST_TIME = 0.01;
 
-/** So long after the deadline of a run its commands, which have the same deadline, are heard. Seconds. */
-const HEARING = 0.25;
+/** So long after the deadline of a run the results of its commands, which have the same deadline, still count. Seconds. */
+const LATE_RESULTS = 0.25;
 
 /** One run of a probe: the time it has, and the commands it has run. */
 export class Run {
@@ -156,7 +156,7 @@ export class Run {
     return reading;
   }
 
-  /** The commands so far. Those that are still at work count as timed out, and are not heard any more. */
+  /** The commands so far. Those that are still at work count as timed out, whatever they come to. */
   close(): readonly CommandRun[] {
     const now = performance.now();
     const cut = [...this.#atWork].map(({ command, since }) => ({
@@ -179,7 +179,7 @@ export const conduct = async <Readings>(
   const run = new Run(timeout);
   const timer = new AbortController();
   const tooLate = { kind: "timeout", detail: `it had not ended after ${timeout} s` } as const;
-  const late = sleep((timeout + HEARING) * 1000, tooLate, { signal: timer.signal }).catch(() => tooLate);
+  const late = sleep((timeout + LATE_RESULTS) * 1000, tooLate, { signal: timer.signal }).catch(() => tooLate);
   const end = await Promise.race([settle(work(run)), late]);
   timer.abort();
   const { seconds } = run;

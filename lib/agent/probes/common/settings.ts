@@ -90,7 +90,7 @@ export const commandDefaults = ({ argv, maxBytes }: Command): Pick<ProbeDefaults
   maxBytes,
 });
 
-/** Seconds after which a file system that hangs is left alone: the probe's own run will tell. */
+/** Seconds after which a file system that hangs is left alone: the probe's own run will show. */
 const PATIENCE = 5;
 
 /** Why one of these tools cannot be started, or undefined if all can. Nothing is run; a name is looked for in PATH. */
@@ -99,7 +99,7 @@ export const missingTool = (names: readonly string[]): Promise<string | undefine
     const { PATH } = commandEnvironment("none", process.env);
     for (const name of names) {
       const located = await locateExecutable(name, PATH);
-      // Without file descriptors nobody can tell: the probe's own run will.
+      // Without file descriptors nobody knows: the probe's own run will.
       if (located.kind !== "found") return lackOfDescriptors() === undefined ? located.detail : undefined;
     }
     return undefined;

@@ -191,7 +191,7 @@ describe("single jobs, one after the other", () => {
     expect([...jobMessages([], "individual-0.3")]).toEqual([]);
   });
 
-  test("a key that stands twice is refused; another order is a fault of the program", () => {
+  test("a key that occurs twice is refused; another order is a fault of the program", () => {
     const later = { ...INDIVIDUAL, endTime: INDIVIDUAL.endTime + 1 };
     const error = errorOf(() => [...jobMessages([INDIVIDUAL, later, later], "individual-0.3")]);
     expect(error.message).toContain("two records have one APEL key");

@@ -13,7 +13,7 @@ const good: Notification = { v: 1, bucket: "grid", key: `apel/${key}`, sha256: s
 const verdict = (text: string) => judge({ id: "1", receipt: "r", text }, store);
 
 test("a message that tells of one of our outgoing objects", () => {
-  expect(verdict(JSON.stringify(good))).toEqual({ kind: "rung", key, unit });
+  expect(verdict(JSON.stringify(good))).toEqual({ kind: "announced", key, unit });
 });
 
 test.each<[string, string | object, string]>([

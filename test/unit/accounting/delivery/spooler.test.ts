@@ -31,7 +31,7 @@ function ports(Store: typeof EmptyStore, receive?: NotificationQueue["receive"])
     queue: new PlainDirectoryQueue("/nowhere"),
     log: { info: tell, warn: tell, error: tell },
     now: () => 0,
-    ...(receive === undefined ? {} : { bell: { receive, remove: done, postpone: done } }),
+    ...(receive === undefined ? {} : { notifications: { receive, remove: done, postpone: done } }),
   };
   return { all, store, lines };
 }

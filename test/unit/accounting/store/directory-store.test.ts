@@ -126,6 +126,6 @@ test("a file where the store's directory should be: store_failed that says so", 
   ];
   for (const attempt of attempts) {
     await expect(attempt()).rejects.toMatchObject({ code: "store_failed" });
-    await expect(attempt()).rejects.toThrow("A file stands where a directory is needed");
+    await expect(attempt()).rejects.toThrow("A file is where a directory is needed");
   }
 });

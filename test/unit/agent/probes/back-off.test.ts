@@ -17,7 +17,7 @@ test("what is never found is sought after 1, 2, 4, 8 and then each 10 runs", () 
   expect(turns(50, () => ["a"])).toEqual({ a: [0, 1, 3, 7, 15, 25, 35, 45] });
 });
 
-test("each waits by itself, and starts anew once it was found or has gone", () => {
+test("each waits by itself, and starts again once it was found or has gone", () => {
   const sought = turns(20, (run) => [...(run === 12 ? [] : ["a"]), ...(run < 5 ? [] : ["b"])]);
   expect(sought).toEqual({ a: [0, 1, 3, 7, 13, 14, 16], b: [5, 6, 8, 12] });
 });
