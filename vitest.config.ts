@@ -12,6 +12,10 @@ const LONG = [
 ];
 /** Tests of which `npm test` runs a part: they look at test/support/size.ts. */
 const SIZED = [
+  "test/integration/account-kill.test.ts",
+  "test/integration/functions.test.ts",
+  "test/integration/runner-process-control.test.ts",
+  "test/integration/spool.test.ts",
   "test/integration/account-auto.test.ts",
   "test/integration/adaptive-limits.test.ts",
   "test/integration/agent-e2e.test.ts",
@@ -52,7 +56,7 @@ export default defineConfig({
       {
         extends: true,
         // These wait for servers, processes and deadlines more than they compute.
-        test: { name: "integration", include: ["test/integration/*.test.ts", ...APART], exclude: LONG, maxWorkers: 3 },
+        test: { name: "integration", include: ["test/integration/*.test.ts", ...APART], exclude: LONG, maxWorkers: 4 },
       },
       {
         extends: true,

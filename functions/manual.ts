@@ -10,7 +10,7 @@ import type { Context } from "aws-lambda";
 import { z } from "zod";
 import { LARGEST_FILE } from "../lib/accounting/publishing/manual-file.ts";
 import { type ManualFileReport, submitManual } from "../lib/accounting/publishing/manual.ts";
-import { awsFailure, awsRemedy, encryptionOf, failureText } from "../lib/accounting/store/aws.ts";
+import { encryptionOf, sseInput, awsFailure, awsRemedy, failureText } from "../lib/accounting/store/aws.ts";
 import { TooLong, readBody } from "../lib/accounting/store/s3.ts";
 import { GridmeterError } from "../lib/shared/errors.ts";
 import { shapeText } from "../lib/shared/text.ts";
@@ -236,7 +236,7 @@ async function moveFile(
 async function put({ s3, env }: Parts, Bucket: string, Key: string, Body: Uint8Array): Promise<void> {
   const ContentType = "text/plain; charset=utf-8";
   try {
-    await s3.send(new PutObjectCommand({ Bucket, Key, Body, ContentType, ...atRest(env) }));
+    await s3.send(new PutObjectCommand({ Bucket, Key, Body, ContentType, ...sseInput(encryptionOf(env)) }));
   } catch (thrown) {
     throw failed(thrown, "write", "s3:PutObject", Bucket, Key);
   }
@@ -251,22 +251,13 @@ async function copy(
   const CopySource = [Bucket, ...key.split("/")].map(encodeURIComponent).join("/");
   const match = etag === undefined ? {} : { CopySourceIfMatch: etag };
   try {
-    await s3.send(new CopyObjectCommand({ Bucket, Key, CopySource, ...match, ...atRest(env) }));
+    await s3.send(new CopyObjectCommand({ Bucket, Key, CopySource, ...match, ...sseInput(encryptionOf(env)) }));
   } catch (thrown) {
     const { status } = awsFailure(thrown);
     // It was put there again, or removed, after its length was asked.
     if (status === 404 || status === 412) return;
     throw failed(thrown, "copy", "s3:GetObject and s3:PutObject", Bucket, key);
   }
-}
-
-function atRest(env: Parts["env"]) {
-  const encryption = encryptionOf(env);
-  const keyId = encryption?.sse === "aws:kms" ? encryption.keyId : undefined;
-  return {
-    ...(encryption === undefined ? {} : { ServerSideEncryption: encryption.sse }),
-    ...(keyId === undefined ? {} : { SSEKMSKeyId: keyId }),
-  };
 }
 
 function failed(thrown: unknown, doing: string, right: string, bucket: string, key: string): GridmeterError {

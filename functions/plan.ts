@@ -1,7 +1,7 @@
-import { type SQSClient, SendMessageBatchCommand } from "@aws-sdk/client-sqs";
+import type { SQSClient } from "@aws-sdk/client-sqs";
 import type { Context } from "aws-lambda";
 import { z } from "zod";
-import { sqsError, unitGroup } from "../lib/accounting/delivery/notifications.ts";
+import { sendAll, sqsError, unitGroup } from "../lib/accounting/delivery/notifications.ts";
 import type { Tenant } from "../lib/accounting/model/tenant.ts";
 import { MemoryStore, type ObjectStore, ReadOnlyStore } from "../lib/accounting/store/store.ts";
 import { type Request, addMonths, endOfMonth, monthOf, startOf } from "../lib/accounting/model/time.ts";
@@ -32,9 +32,6 @@ export const handler = async (event: unknown, context: Context) => {
   logger.info("planned", { result });
   return result;
 };
-
-/** SQS takes so many in one batch. */
-const BATCH = 10;
 
 /** What an invocation is. `id` is the same when Lambda tries again. */
 type Invocation = {
@@ -73,24 +70,17 @@ export async function plan(event: unknown, { id, now, remaining }: Invocation, p
 }
 
 async function sendItems(sqs: SQSClient, QueueUrl: string, items: readonly WorkItem[], id: string): Promise<void> {
-  for (let from = 0; from < items.length; from += BATCH) {
-    const batch = items.slice(from, from + BATCH);
-    const Entries = batch.map((item, index) => ({
-      Id: String(index),
-      MessageBody: JSON.stringify(item),
-      MessageGroupId: unitGroup(item),
-      // Lambda's own second try sends nothing twice; a person who asks again within minutes gets a run.
-      MessageDeduplicationId: `${id}-${from + index}`,
-    }));
-    try {
-      const { Failed = [] } = await sqs.send(new SendMessageBatchCommand({ QueueUrl, Entries }));
-      const [first] = Failed;
-      if (first !== undefined)
-        throw new Error(`${Failed.length} of ${batch.length} messages: ${first.Message ?? first.Code ?? ""}`);
-    } catch (thrown) {
-      const left = `${from} of ${items.length} work items were sent before; sending all again is harmless.`;
-      throw sqsError(thrown, "put work on", "sqs:SendMessage", QueueUrl, left);
-    }
+  const messages = items.map((item, index) => ({
+    MessageBody: JSON.stringify(item),
+    MessageGroupId: unitGroup(item),
+    // Lambda's own second try sends nothing twice; a person who asks again within minutes gets a run.
+    MessageDeduplicationId: `${id}-${index}`,
+  }));
+  try {
+    await sendAll(sqs, QueueUrl, messages);
+  } catch (thrown) {
+    const left = `Some of ${items.length} work items may have been sent; sending all again is harmless.`;
+    throw sqsError(thrown, "put work on", "sqs:SendMessage", QueueUrl, left);
   }
 }
 

@@ -10,6 +10,7 @@ import type { PrometheusServer } from "../support/prometheus-server.ts";
 import { bundledCli, gap, leastSettings, recordsIn, resultOf, startCli } from "../support/run-cli.ts";
 import { serveSeries } from "../support/serve-series.ts";
 import { scratchDirectory } from "../support/store-script.ts";
+import { isLong } from "../support/size.ts";
 
 const MONTHS = ["2025-01", "2025-02", "2025-03"];
 const cluster = kindsCluster({
@@ -56,7 +57,7 @@ async function expectNewest(cwd: string, options: TruthOptions = {}): Promise<vo
 }
 
 describe("SIGKILL at random instants", () => {
-  test.each([1, 2, 3, 4])(
+  test.each(isLong ? [1, 2, 3, 4] : [2])(
     "round %i: five kills, then a whole run",
     async (round) => {
       const cwd = join(scratch.path, `round-${round}`);

@@ -33,6 +33,7 @@ import type { PushgatewayServer } from "../support/pushgateway-server.ts";
 import { serveSeries } from "../support/serve-series.ts";
 import { startSlowProxy } from "../support/slow-proxy.ts";
 import { drain, emptied } from "../support/work-queue.ts";
+import { isLong } from "../support/size.ts";
 
 let moto: Moto;
 let prometheus: PrometheusServer;
@@ -274,27 +275,31 @@ describe("a month that takes more than one invocation", () => {
     }
   }, 120_000);
 
-  test("a function that Lambda kills in the middle comes again and keeps what it had", async () => {
-    const slow = await startSlowProxy(prometheus.url, 150);
-    try {
-      const one = await deployed(moto, slow.url, { QUERY_CONCURRENCY: "1", QUERY_TIMEOUT: "60s" });
-      const [plan, account] = [await lambda("plan", one.env), await lambda("account", one.env)];
-      answerOf(await plan.invoke({ mode: "gap", start: "2025-01-01T00:00:00Z", end: "2025-02-01T00:00:00Z" }));
-      let killed = 0;
-      const events = await drain(moto.sqs, one.work, async (event) => {
-        // The handler believes that it has an hour, so it never stops by itself.
-        const invoked = await account.invoke(event, 3600, killed < 2 ? 3 : undefined);
-        if (invoked.kind === "timeout") killed += 1;
-        return answerOf<SQSBatchResponse>(invoked);
-      });
-      expect(killed).toBe(2);
-      expect(events.map(({ Records }) => Records[0]!.attributes.ApproximateReceiveCount)).toEqual(["1", "2", "3"]);
-      const { messages } = await newest(one.store, "2025-01");
-      expect(messages.toSorted()).toEqual((await reference(prometheus.url, "2025-01")).toSorted());
-    } finally {
-      await slow.stop();
-    }
-  }, 120_000);
+  test.runIf(isLong)(
+    "a function that Lambda kills in the middle comes again and keeps what it had",
+    async () => {
+      const slow = await startSlowProxy(prometheus.url, 150);
+      try {
+        const one = await deployed(moto, slow.url, { QUERY_CONCURRENCY: "1", QUERY_TIMEOUT: "60s" });
+        const [plan, account] = [await lambda("plan", one.env), await lambda("account", one.env)];
+        answerOf(await plan.invoke({ mode: "gap", start: "2025-01-01T00:00:00Z", end: "2025-02-01T00:00:00Z" }));
+        let killed = 0;
+        const events = await drain(moto.sqs, one.work, async (event) => {
+          // The handler believes that it has an hour, so it never stops by itself.
+          const invoked = await account.invoke(event, 3600, killed < 2 ? 3 : undefined);
+          if (invoked.kind === "timeout") killed += 1;
+          return answerOf<SQSBatchResponse>(invoked);
+        });
+        expect(killed).toBe(2);
+        expect(events.map(({ Records }) => Records[0]!.attributes.ApproximateReceiveCount)).toEqual(["1", "2", "3"]);
+        const { messages } = await newest(one.store, "2025-01");
+        expect(messages.toSorted()).toEqual((await reference(prometheus.url, "2025-01")).toSorted());
+      } finally {
+        await slow.stop();
+      }
+    },
+    120_000,
+  );
 });
 
 describe("events/manual-s3.json", () => {

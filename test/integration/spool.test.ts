@@ -28,6 +28,7 @@ import { startMoto } from "../support/moto.ts";
 import type { Moto } from "../support/moto.ts";
 import { bundledCli, runCli, startCli } from "../support/run-cli.ts";
 import { scratchDirectory } from "../support/store-script.ts";
+import { isLong } from "../support/size.ts";
 
 let moto: Moto;
 let faults: AwsFaults;
@@ -322,26 +323,29 @@ describe("the command line", () => {
     expect(performance.now() - before).toBeLessThan(3000);
   });
 
-  test("S3 and SQS failing for a while end nothing: all is spooled afterwards, without a rush of requests", async () => {
-    faults.set(({ target }) => ({
-      kind: "error",
-      status: target === undefined ? 503 : 500,
-      code: target === undefined ? "SlowDown" : "InternalError",
-    }));
-    const { child, ended } = start(args("--sweep-interval", "1s"), options(faults.url));
-    await publishGeneration(direct, unit, 1, notifications());
-    // A client tries five times by itself, so this is the third time around.
-    while (faults.requests.length === 0) await sleep(20);
-    const began = performance.now();
-    while (faults.requests.length < 11) await sleep(20);
-    expect(performance.now() - began).toBeGreaterThan(2000);
-    expect(child.exitCode).toBeNull();
-    faults.set(() => undefined);
-    while ((await direct.list("outgoing/")).length > 0) await sleep(100);
-    child.kill("SIGTERM");
-    expect((await ended).code).toBe(0);
-    expect(await generations()).toEqual([1, 1]);
-  });
+  test.runIf(isLong)(
+    "S3 and SQS failing for a while end nothing: all is spooled afterwards, without a rush of requests",
+    async () => {
+      faults.set(({ target }) => ({
+        kind: "error",
+        status: target === undefined ? 503 : 500,
+        code: target === undefined ? "SlowDown" : "InternalError",
+      }));
+      const { child, ended } = start(args("--sweep-interval", "1s"), options(faults.url));
+      await publishGeneration(direct, unit, 1, notifications());
+      // A client tries five times by itself, so this is the third time around.
+      while (faults.requests.length === 0) await sleep(20);
+      const began = performance.now();
+      while (faults.requests.length < 11) await sleep(20);
+      expect(performance.now() - began).toBeGreaterThan(2000);
+      expect(child.exitCode).toBeNull();
+      faults.set(() => undefined);
+      while ((await direct.list("outgoing/")).length > 0) await sleep(100);
+      child.kill("SIGTERM");
+      expect((await ended).code).toBe(0);
+      expect(await generations()).toEqual([1, 1]);
+    },
+  );
 });
 
 test("all that it asks of AWS is in the policy that is documented, and nothing more is", async () => {

@@ -1,3 +1,4 @@
+import { readProcess } from "../../shared/process.ts";
 import { randomUUID } from "node:crypto";
 import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
@@ -130,10 +131,8 @@ function orEmpty(read: () => string): string {
 
 /** The process's start in ticks; "" if it does not run (a zombie runs no more) or there is no /proc. */
 function startOf(pid: number): string {
-  const stat = orEmpty(() => readFileSync(`/proc/${pid}/stat`, "utf8"));
-  // The second field is the program's name in parentheses and may hold blanks and parentheses.
-  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  return fields[0] === "Z" || fields[0] === "X" ? "" : (fields[19] ?? "");
+  const found = readProcess(pid);
+  return found?.alive === true ? String(found.start) : "";
 }
 
 export function ownIdentity(): ProcessIdentity {

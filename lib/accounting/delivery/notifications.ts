@@ -5,9 +5,11 @@ import {
   ReceiveMessageCommand,
   type SQSClient,
   SendMessageBatchCommand,
+  type SendMessageBatchRequestEntry,
 } from "@aws-sdk/client-sqs";
 import { z } from "zod";
 import { GridmeterError } from "../../shared/errors.ts";
+import { chunks } from "../../shared/lists.ts";
 import { shapeText } from "../../shared/text.ts";
 import type { Unit } from "../model/tenant.ts";
 import { isMonth } from "../model/time.ts";
@@ -89,35 +91,34 @@ export function unitGroup({ site, submitHost, month }: Unit): string {
  * @throws GridmeterError `queue_failed`; some may have been sent then
  */
 export async function notify(sqs: SQSClient, queueUrl: string, objects: readonly Notification[]): Promise<void> {
-  for (let from = 0; from < objects.length; from += BATCH) {
-    const batch = objects.slice(from, from + BATCH);
-    const command = new SendMessageBatchCommand({
-      QueueUrl: queueUrl,
-      Entries: batch.map((object, index) => ({
-        Id: String(index),
-        MessageBody: JSON.stringify(object),
-        ...(queueUrl.endsWith(".fifo") ? fifo(object) : {}),
-      })),
-    });
-    try {
-      const { Failed = [] } = await sqs.send(command);
-      const [first] = Failed;
-      if (first !== undefined)
-        throw new Error(`${Failed.length} of ${batch.length} messages: ${first.Message ?? first.Code ?? ""}`);
-    } catch (thrown) {
-      throw notSent(thrown, queueUrl);
-    }
+  const isFifo = queueUrl.endsWith(".fifo");
+  const messages = objects.map((object) => ({ MessageBody: JSON.stringify(object), ...(isFifo ? fifo(object) : {}) }));
+  try {
+    await sendAll(sqs, queueUrl, messages);
+  } catch (thrown) {
+    const kept = "The messages are stored all the same, and the spooler's next sweep finds them.";
+    throw sqsError(thrown, "notify the spooler through", "sqs:SendMessage", queueUrl, kept);
+  }
+}
+
+/** Sends messages in batches, as many as SQS takes at once. Throws what SQS says; some may have been sent then. */
+export async function sendAll(
+  sqs: SQSClient,
+  QueueUrl: string,
+  messages: readonly Omit<SendMessageBatchRequestEntry, "Id">[],
+): Promise<void> {
+  for (const batch of chunks(messages, BATCH)) {
+    const Entries = batch.map((message, index) => ({ Id: String(index), ...message }));
+    const { Failed = [] } = await sqs.send(new SendMessageBatchCommand({ QueueUrl, Entries }));
+    const [first] = Failed;
+    if (first !== undefined)
+      throw new Error(`${Failed.length} of ${batch.length} messages: ${first.Message ?? first.Code ?? ""}`);
   }
 }
 
 function fifo(object: Notification) {
   // A deduplication id holds 128 characters, a key up to 1024.
   return { MessageGroupId: unitGroup(object), MessageDeduplicationId: sha256Of(object.key) };
-}
-
-function notSent(thrown: unknown, queueUrl: string): GridmeterError {
-  const kept = "The messages are stored all the same, and the spooler's next sweep finds them.";
-  return sqsError(thrown, "tell the spooler through", "sqs:SendMessage", queueUrl, kept);
 }
 
 /** A message taken from the queue; others do not see it until its visibility runs out. */

@@ -87,16 +87,6 @@ function listed(ranges: readonly string[]): string {
   return ranges.slice(0, MOST_RANGES).join(", ") + (more > 0 ? ` and ${more} more` : "");
 }
 
-/** The first second of a UTC month, epoch seconds. @param month 1 to 12 */
-export function monthStart(year: number, month: number): number {
-  return DateTime.utc(year, month).toSeconds();
-}
-
-/** The first second after a UTC month, epoch seconds. @param month 1 to 12 */
-export function monthEnd(year: number, month: number): number {
-  return DateTime.utc(year, month).plus({ months: 1 }).toSeconds();
-}
-
 /** A month as yyyy-mm. @param month 1 to 12 */
 export function monthName(year: number, month: number): string {
   return `${String(year).padStart(4, "0")}-${String(month).padStart(2, "0")}`;

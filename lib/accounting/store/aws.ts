@@ -127,3 +127,11 @@ export function mayHaveHappened(thrown: unknown): boolean {
   const { status } = awsFailure(thrown);
   return status === undefined || status >= 500;
 }
+
+/** How an object is encrypted at rest, as fields of PutObject and CopyObject. */
+export function sseInput(encryption: Encryption | undefined) {
+  if (encryption === undefined) return {};
+  const { sse } = encryption;
+  if (sse === "AES256" || encryption.keyId === undefined) return { ServerSideEncryption: sse };
+  return { ServerSideEncryption: sse, SSEKMSKeyId: encryption.keyId };
+}

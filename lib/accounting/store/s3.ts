@@ -13,7 +13,7 @@ import {
   paginateListObjectsV2,
 } from "@aws-sdk/client-s3";
 import { GridmeterError } from "../../shared/errors.ts";
-import { type Encryption, awsFailure, awsRemedy, failureText, mayHaveHappened } from "./aws.ts";
+import { type Encryption, awsFailure, awsRemedy, failureText, mayHaveHappened, sseInput } from "./aws.ts";
 import {
   LARGEST_OBJECT,
   type ObjectStore,
@@ -191,13 +191,6 @@ function conditionInput(condition: Parameters<ObjectStore["put"]>[2]) {
   if (condition === undefined) return {};
   if ("absent" in condition) return { IfNoneMatch: "*" };
   return { IfMatch: condition.version.slice(condition.version.indexOf(" ") + 1) };
-}
-
-function sseInput(encryption: Encryption | undefined) {
-  if (encryption === undefined) return {};
-  const { sse } = encryption;
-  if (sse === "AES256" || encryption.keyId === undefined) return { ServerSideEncryption: sse };
-  return { ServerSideEncryption: sse, SSEKMSKeyId: encryption.keyId };
 }
 
 function sha256(bytes: Uint8Array): string {

@@ -1,13 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import {
-  type ProcessEntry,
-  type Tree,
-  isAlive,
-  isStarved,
-  processesSince,
-  readProcFile,
-  signalProcess,
-} from "./processes.ts";
+import { type ProcessEntry, isStarved } from "../../shared/process.ts";
+import { type Tree, isAlive, processesSince, readProcFile, signalProcess } from "./processes.ts";
 import { RUN_VARIABLE } from "./start.ts";
 
 /** How long a look that is not urgent waits for others to share it, milliseconds. */

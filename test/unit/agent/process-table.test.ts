@@ -1,7 +1,8 @@
 import { spawn } from "node:child_process";
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { inCircle, isAlive, parseStat, processesSince, readProcess } from "../../../lib/agent/command/processes.ts";
+import { inCircle, isAlive, processesSince } from "../../../lib/agent/command/processes.ts";
+import { parseStat, readProcess } from "../../../lib/shared/process.ts";
 
 const REST = "-1 4194304 100 0 0 0 1 2 3 4 20 0 1 0 98765 1000 200";
 
