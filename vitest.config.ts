@@ -19,10 +19,13 @@ const SIZED = [
   "test/integration/account-auto.test.ts",
   "test/integration/adaptive-limits.test.ts",
   "test/integration/agent-e2e.test.ts",
+  "test/integration/broken-answers.test.ts",
   "test/integration/dirq.test.ts",
   "test/integration/evidence-refused.test.ts",
   "test/integration/functions-faults-kills.test.ts",
   "test/integration/outbox-contract.test.ts",
+  "test/integration/situations-facts.test.ts",
+  "test/integration/situations-seen.test.ts",
   "test/integration/spool-kills.test.ts",
   "test/unit/accounting/store/processes.test.ts",
   "test/unit/agent/linear-time.test.ts",
@@ -56,7 +59,7 @@ export default defineConfig({
       {
         extends: true,
         // These wait for servers, processes and deadlines more than they compute.
-        test: { name: "integration", include: ["test/integration/*.test.ts", ...APART], exclude: LONG, maxWorkers: 4 },
+        test: { name: "integration", include: ["test/integration/*.test.ts", ...APART], exclude: LONG, maxWorkers: 3 },
       },
       {
         extends: true,

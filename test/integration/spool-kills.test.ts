@@ -26,6 +26,7 @@ import type { Moto } from "../support/moto.ts";
 import { RANDOM_KILLS } from "../support/outbox-contract-kills.ts";
 import { bundledCli, startCli } from "../support/run-cli.ts";
 import { scratchDirectory } from "../support/store-script.ts";
+import { isLong } from "../support/size.ts";
 
 const KILLS = RANDOM_KILLS.spooler;
 const SEED = "spoolers";
@@ -223,6 +224,8 @@ test(`${KILLS} spoolers killed with SIGKILL at random instants (seed "${SEED}")`
   expect(progress.rung).toBeGreaterThan(KILLS);
   expect(sent.length).toBeGreaterThan(KILLS / 2);
   expect(events.filter(({ event: name }) => name === "crash").length).toBeGreaterThan(0);
+  if (!isLong) return;
+  // Each kind of fault was met; of a tenth of the kills not every one needs to be.
   expect([...met.keys()].toSorted()).toEqual([
     "s3 409",
     "s3 500",
