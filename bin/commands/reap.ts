@@ -54,7 +54,7 @@ export async function reap(options: ReapOptions): Promise<number> {
 
 function olderThan(text: string): number {
   // Less, and the group of a living agent that is a little late would go.
-  const parsed = duration("1s", "1y")(text.trim());
+  const parsed = duration(1, 365 * 86_400)(text.trim());
   if (parsed.ok) return parsed.value;
   throw usage(`--older-than ${JSON.stringify(text)} ${parsed.problem}.`);
 }

@@ -26,8 +26,8 @@ export async function spool(options: SpoolOptions): Promise<number> {
   const { source, output, once = false } = options;
   if (source === undefined) throw usage("--source s3://BUCKET/PREFIX is needed: where the messages come from.");
   if (output === undefined) throw usage("--output dirq:DIR or dir:DIR is needed: ssmsend's queue on this host.");
-  const sweepInterval = seconds("--sweep-interval", options.sweepInterval, "1s", "1d");
-  const visibility = seconds("--visibility", options.visibility, "1s", "12h");
+  const sweepInterval = seconds("--sweep-interval", options.sweepInterval, 1, 86_400);
+  const visibility = seconds("--visibility", options.visibility, 1, 12 * 3600);
   // An environment file of systemd may leave it empty.
   const queueUrl =
     options.queue === undefined || options.queue.trim() === "" ? undefined : checkedQueueUrl(options.queue);
@@ -90,7 +90,7 @@ function foreignWarning(log: pino.Logger): (key: string) => void {
   };
 }
 
-function seconds(option: string, text: string, least: string, most: string): number {
+function seconds(option: string, text: string, least: number, most: number): number {
   const parsed = duration(least, most)(text.trim());
   if (parsed.ok) return parsed.value;
   throw usage(`${option} ${JSON.stringify(text)} ${parsed.problem}.`);

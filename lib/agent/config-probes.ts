@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { didYouMean } from "../shared/config-values.ts";
-import { command, isMapping, mapping, seconds, text, wholeNumber, word, yesOrNo } from "./config-values.ts";
+import { boolean, didYouMean, duration, oneOf, wholeNumber } from "../shared/config-values.ts";
+import { command, isMapping, mapping, read, text } from "./config-values.ts";
 import { PROBE_NAMES, type ProbeOption, type ProbeSettings, isProbeName } from "./probes/common/settings.ts";
 import { PROBE_DEFAULTS } from "./probes/registry.ts";
 
@@ -11,32 +11,32 @@ const DAY = 86_400;
 const SHORTEST_NVIDIA_INTERVAL = 5;
 
 // What hangs for an hour hangs. There is no way to write a probe without a finite timeout.
-const timeout = seconds(0.1, HOUR).optional();
+const timeout = read(duration(0.1, HOUR)).optional();
 
 const EVERY = {
-  enabled: yesOrNo.optional(),
+  enabled: read(boolean).optional(),
   command: command.optional(),
-  interval: seconds(0.5, DAY).optional(),
+  interval: read(duration(0.5, DAY)).optional(),
   timeout,
-  maxBytes: wholeNumber(1000, 100_000_000).optional(),
+  maxBytes: read(wholeNumber(1000, 100_000_000)).optional(),
 };
 
 const OPTIONS = {
-  requireDevice: yesOrNo.optional(),
-  expectedGpus: wholeNumber(0, 1000).optional(),
+  requireDevice: read(boolean).optional(),
+  expectedGpus: read(wholeNumber(0, 1000)).optional(),
   interface: text("eth0").optional(),
   marker: text('"USER COMMAND END"').optional(),
-  lines: wholeNumber(1, 10_000).optional(),
-  longStanding: seconds(1, DAY).optional(),
-  largeResidentBytes: wholeNumber(0, Number.MAX_SAFE_INTEGER).optional(),
-  concurrency: wholeNumber(1, 64).optional(),
+  lines: read(wholeNumber(1, 10_000)).optional(),
+  longStanding: read(duration(1, DAY)).optional(),
+  largeResidentBytes: read(wholeNumber(0, Number.MAX_SAFE_INTEGER)).optional(),
+  concurrency: read(wholeNumber(1, 64)).optional(),
   commandTimeout: timeout,
   listCommand: command.optional(),
   endpoint: text("unix:///run/containerd/containerd.sock").optional(),
   proc: text("/host/proc").optional(),
 } as const satisfies Record<ProbeOption, z.ZodType>;
 
-const Any = mapping({ ...EVERY, ...OPTIONS, type: word("custom").optional() });
+const Any = mapping({ ...EVERY, ...OPTIONS, type: read(oneOf("custom")).optional() });
 
 /** What the configuration says about one probe. What it does not say is as PROBE_DEFAULTS has it. */
 type ConfiguredProbe = ProbeSettings & {

@@ -1,11 +1,10 @@
 import { isIPv4, isIPv6 } from "node:net";
-import parseDuration from "parse-duration";
 import { z } from "zod";
 import { type Parsed, bad, good } from "../shared/config-values.ts";
 import { withoutEnd } from "../shared/text.ts";
 
 /** A parser of any value of YAML as a zod schema; what it says is wrong follows the quoted value. */
-function read<T>(parse: (value: unknown) => Parsed<T>) {
+export function read<T>(parse: (value: unknown) => Parsed<T>) {
   return z.unknown().transform((value, context): T => {
     const parsed = parse(value);
     if (parsed.ok) return parsed.value;
@@ -14,44 +13,6 @@ function read<T>(parse: (value: unknown) => Parsed<T>) {
   });
 }
 
-/** A number and perhaps a unit. */
-const PART = /\s{0,16}\d{1,15}(?:\.\d{1,15})?\s{0,16}(?:ms|s|m|h|d)?\s{0,16}/y;
-const LONGEST_DURATION = 64;
-
-/** Whether a text is such parts and nothing else: parse-duration alone reads past what it does not know. */
-function isDuration(text: string): boolean {
-  if (text.trim() === "" || text.length > LONGEST_DURATION) return false;
-  PART.lastIndex = 0;
-  while (PART.lastIndex < text.length) if (!PART.test(text)) return false;
-  return true;
-}
-
-/** A duration such as "30s", "500ms", "1m30s", or a plain number of seconds; gives seconds, in the range, both ends included. */
-export function seconds(least: number, most: number) {
-  return read((value): Parsed<number> => {
-    const text = typeof value === "number" ? String(value) : value;
-    const parsed = typeof text === "string" && isDuration(text) ? parseDuration(text, "s") : null;
-    if (parsed === null) return bad('is no duration. Write for example "30s", "500ms", "2m" or a number of seconds');
-    return parsed >= least && parsed <= most ? good(parsed) : bad(`is not from ${shown(least)} to ${shown(most)}`);
-  });
-}
-
-function shown(seconds: number): string {
-  if (seconds < 1) return `${seconds * 1000}ms`;
-  return seconds % 3600 === 0 ? `${seconds / 3600}h` : `${seconds}s`;
-}
-
-export function wholeNumber(least: number, most: number) {
-  return read((value): Parsed<number> => {
-    const isWhole = typeof value === "number" && Number.isInteger(value) && value >= least && value <= most;
-    return isWhole ? good(value) : bad(`is not a whole number from ${least} to ${most}`);
-  });
-}
-
-export const yesOrNo = read((value): Parsed<boolean> =>
-  typeof value === "boolean" ? good(value) : bad("is neither true nor false. Write true or false"),
-);
-
 /** A text that is not empty. Numbers are taken as they are written in decimal: an instance may be called 12. */
 export function text(example: string) {
   return read((value): Parsed<string> => {
@@ -59,13 +20,6 @@ export function text(example: string) {
     return typeof written === "string" && written.trim() !== "" && !written.includes("\0")
       ? good(written.trim())
       : bad(`is no text, or empty. Write for example ${example}`);
-  });
-}
-
-export function word<const T extends string>(...words: readonly T[]) {
-  return read((value): Parsed<T> => {
-    const found = words.find((one) => one === value);
-    return found === undefined ? bad(`is not one of ${words.join(", ")}`) : good(found);
   });
 }
 

@@ -3,12 +3,13 @@ import { hostname } from "node:os";
 import { dirname, resolve } from "node:path";
 import { LineCounter, parseDocument } from "yaml";
 import type { z } from "zod";
-import { type Raw, didYouMean } from "../shared/config-values.ts";
+import { type Problem, problemLine, quotedValue, settingsError } from "../shared/config-problems.ts";
+import { type Raw, boolean, didYouMean, duration, oneOf } from "../shared/config-values.ts";
 import { GridmeterError, errorText } from "../shared/errors.ts";
 import { maskServer } from "../shared/server-url.ts";
 import { isInTheClear } from "../shared/text.ts";
 import { probeKeys, probes } from "./config-probes.ts";
-import { gatewayUrl, isMapping, listen, mapping, seconds, text, word, yesOrNo } from "./config-values.ts";
+import { gatewayUrl, isMapping, listen, mapping, read, text } from "./config-values.ts";
 
 /** The agent's job on the Pushgateway, if nothing else is said; what reaps dead groups goes by it too. */
 export const AGENT_JOB = "gridmeter_agent";
@@ -22,7 +23,7 @@ const Gateway = {
   bearerTokenFile: text("/var/run/secrets/token").optional(),
   caFile: text("/etc/gridmeter/ca.pem").optional(),
   // The alert rules take a group that is older than 5 minutes for a dead agent's.
-  interval: seconds(1, 120).default(30),
+  interval: read(duration(1, 120)).default(30),
 };
 
 const Agent = {
@@ -31,8 +32,8 @@ const Agent = {
   job: text(AGENT_JOB).default(AGENT_JOB),
   pushgateway: mapping(Gateway).optional(),
   probes: probes.default({}),
-  openpaiNames: yesOrNo.default(false),
-  logLevel: word("debug", "info", "warn", "error").default("info"),
+  openpaiNames: read(boolean).default(false),
+  logLevel: read(oneOf("debug", "info", "warn", "error")).default("info"),
 };
 const schema = mapping(Agent);
 type Written = z.infer<typeof schema>;
@@ -95,7 +96,7 @@ function documentOf(file: string): ReturnType<typeof parseAgentDocument> {
   try {
     contents = readFileSync(file, "utf8");
   } catch (error) {
-    const problem: AgentProblem = {
+    const problem: Problem = {
       setting: "the configuration",
       text: `cannot be read (${errorText(error)}). Write the path of a readable file`,
     };
@@ -147,7 +148,7 @@ function filled(text: string | undefined): string | undefined {
 /** What a file holds, or where it is no YAML. */
 type AgentDocument =
   | { readonly ok: true; readonly value: unknown }
-  | { readonly ok: false; readonly problems: readonly AgentProblem[] };
+  | { readonly ok: false; readonly problems: readonly Problem[] };
 
 /**
  * Reads YAML 1.2, of which JSON is a part. A key that occurs twice in a mapping is a problem, since one of the two would be
@@ -181,10 +182,10 @@ const FILES = ["passwordFile", "bearerTokenFile", "caFile"] as const;
  * of another server. Looks at what was written, so that it is said together with all else.
  * @param given the section as it is in the file, before an option or a variable took the place of its address
  */
-function gatewayProblems(written: unknown, directory: string, given: unknown = written): AgentProblem[] {
+function gatewayProblems(written: unknown, directory: string, given: unknown = written): Problem[] {
   if (!isMapping(written)) return [];
   const has = (key: string): boolean => written[key] !== undefined && written[key] !== null;
-  const problem = (key: string, text: string): AgentProblem => ({ setting: `pushgateway.${key}`, text });
+  const problem = (key: string, text: string): Problem => ({ setting: `pushgateway.${key}`, text });
   const inUrl = typeof written["url"] === "string" && hasCredentials(written["url"]);
   const kinds = [
     ...(inUrl ? [IN_URL] : []),
@@ -270,17 +271,6 @@ function unreadable(path: string): string | undefined {
   }
 }
 
-/** Something off about the agent's configuration. `text` follows the value: what is wrong and what to write. */
-type AgentProblem = {
-  /** `probes.nvidia-smi.timeout`, or the option or variable that was given in its place */
-  readonly setting: string;
-  /** the value as it may be shown */
-  readonly quoted?: string;
-  readonly text: string;
-};
-
-const LONGEST_QUOTE = 120;
-
 /** What is at a path of the configuration; undefined if nothing does. */
 function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
   const [key, ...rest] = path;
@@ -295,8 +285,7 @@ function quoted(path: string, value: unknown): string | undefined {
   if (value === undefined || (typeof value === "object" && !Array.isArray(value))) return undefined;
   if (path.toLowerCase().endsWith("command"))
     return typeof value === "string" ? `"${value.trim().split(/\s/, 1)[0]} ..."` : undefined;
-  const text = JSON.stringify(path === "pushgateway.url" && typeof value === "string" ? maskServer(value) : value);
-  return text.length > LONGEST_QUOTE ? `${text.slice(0, LONGEST_QUOTE)}...` : text;
+  return quotedValue(path === "pushgateway.url" && typeof value === "string" ? maskServer(value) : value);
 }
 
 /**
@@ -309,8 +298,8 @@ function problemsOf(
   raw: unknown,
   sources: ReadonlyMap<string, string>,
   keysOf: (path: readonly PropertyKey[]) => readonly string[],
-): AgentProblem[] {
-  return error.issues.flatMap((issue): AgentProblem[] => {
+): Problem[] {
+  return error.issues.flatMap((issue): Problem[] => {
     const path = issue.path.map(String).join(".");
     if (issue.code === "unrecognized_keys") {
       const where = path === "" ? "the agent" : path;
@@ -333,16 +322,10 @@ function shownKey(key: string): string {
 }
 
 /** All problems as one error, a line each. */
-function agentConfigurationError(problems: readonly AgentProblem[], file: string | undefined): GridmeterError {
-  const lines = problems.map(
-    ({ setting, quoted, text }) =>
-      `  - ${setting}${quoted === undefined ? "" : `=${quoted}`}: ${text}${/[?.]$/.test(text) ? "" : "."}`,
-  );
-  const count = problems.length === 1 ? "One setting" : `${problems.length} settings`;
-  const whose = file === undefined ? "of the agent" : `of the agent (${JSON.stringify(file)})`;
-  return new GridmeterError(
-    "config_invalid",
-    `${count} ${whose} ${problems.length === 1 ? "is" : "are"} wrong; nothing was started and nothing was published.`,
-    { lines: [...new Set(lines), "docs/agent.md describes every setting."] },
-  );
+function agentConfigurationError(problems: readonly Problem[], file: string | undefined): GridmeterError {
+  return settingsError("config_invalid", [...new Set(problems.map((problem) => problemLine(problem)))], {
+    of: file === undefined ? " of the agent" : ` of the agent (${JSON.stringify(file)})`,
+    done: "nothing was started and nothing was published",
+    docs: "docs/agent.md",
+  });
 }

@@ -14,7 +14,7 @@ import {
 } from "../shared/pushgateway.ts";
 import type { PushAccount, PushResult } from "./metrics/self.ts";
 import type { GroupNow } from "./metrics/store.ts";
-import type { Clock } from "./schedule.ts";
+import { type Clock, within } from "../shared/time-limit.ts";
 
 export type Target = {
   readonly url: string;
@@ -134,19 +134,17 @@ export class OwnGroups {
   async #authorization(deadline: number): Promise<string | undefined> {
     const { authorization } = this.#target;
     if (authorization === undefined) return undefined;
-    const timer = new AbortController();
-    const late = this.#clock.sleep(deadline, timer.signal).then((): undefined => {
-      if (timer.signal.aborted) return;
-      throw new GridmeterError(
-        "pushgateway_failed",
-        `The secret for the Pushgateway could not be read within ${deadline} s. Nothing was pushed. See to the file system it is on.`,
-      );
-    });
-    try {
-      return await Promise.race([authorization(), late]);
-    } finally {
-      timer.abort();
-    }
+    const read = await within(
+      deadline,
+      authorization().then((header) => ({ header })),
+      "late" as const,
+      { clock: this.#clock },
+    );
+    if (read !== "late") return read.header;
+    throw new GridmeterError(
+      "pushgateway_failed",
+      `The secret for the Pushgateway could not be read within ${deadline} s. Nothing was pushed. See to the file system it is on.`,
+    );
   }
 }
 

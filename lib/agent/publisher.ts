@@ -1,7 +1,8 @@
 import type { PushAccount } from "./metrics/self.ts";
 import type { MetricStore } from "./metrics/store.ts";
 import { type Outcome, OwnGroups, type Placed, type Target, clearOld, place, removeUntil } from "./own-groups.ts";
-import { type AgentLog, type Clock, steadyClock } from "./schedule.ts";
+import type { AgentLog } from "./schedule.ts";
+import { type Clock, steadyClock, within } from "../shared/time-limit.ts";
 
 export type PublisherOptions = Target & {
   readonly board: Pick<MetricStore, "groups" | "group" | "hasData" | "expire">;
@@ -92,9 +93,9 @@ export class Publisher {
     this.#running = false;
     this.#stop.abort();
     // A push that is on its way would put the group back after it was deleted.
-    await this.#atMost(limit * 0.3, Promise.all(this.#flying));
+    await within(limit * 0.3, Promise.all(this.#flying), undefined, { clock: this.#clock });
     this.#groups.abort();
-    await this.#atMost(limit * 0.1, Promise.all(this.#flying));
+    await within(limit * 0.1, Promise.all(this.#flying), undefined, { clock: this.#clock });
     const { board, log } = this.#options;
     const left = await removeUntil(ends, board.groups, this.#groups, this.#clock);
     this.#groups.close();
@@ -184,12 +185,6 @@ export class Publisher {
 
   get #wallClock(): () => number {
     return this.#options.wallClock ?? (() => Date.now() / 1000);
-  }
-
-  async #atMost(seconds: number, work: Promise<unknown>): Promise<void> {
-    const timer = new AbortController();
-    await Promise.race([work, this.#clock.sleep(seconds, timer.signal)]);
-    timer.abort();
   }
 }
 

@@ -1,8 +1,8 @@
 import { uptime } from "node:os";
-import { setTimeout as timer } from "node:timers/promises";
 import { errorText } from "../shared/errors.ts";
 import type { ResultKind } from "./command/types.ts";
 import type { Probe, ProbeRun } from "./probes/common/probe.ts";
+import { type Clock, steadyClock, within } from "../shared/time-limit.ts";
 
 export type ScheduleOptions = {
   readonly probes: readonly Probe[];
@@ -163,7 +163,7 @@ class ProbeLoop {
   }
 
   async #run(): Promise<void> {
-    this.#nextStepBy = this.#options.clock.now() + this.#probe.timeout + PATIENCE;
+    this.#nextStepBy = this.#options.clock.now() + this.#probe.timeout + SETTLING;
     const run = await this.#watched.run();
     if (this.#stop.signal.aborted) return;
     this.#last = run.kind;
@@ -216,7 +216,7 @@ function nextOf(due: number, interval: number, now: number): number {
 }
 
 /** So long beyond its timeout a run is waited for, seconds: it should have settled by itself. */
-const PATIENCE = 2;
+const SETTLING = 2;
 /** So long it may take to find out whether a probe can run, seconds. */
 const EXAMINATION = 5;
 
@@ -257,47 +257,17 @@ class WatchedProbe {
     const run = (async () => this.#probe.run())()
       .catch((thrown: unknown) => without("parse_error", took(), `the probe itself failed: ${errorText(thrown)}`))
       .finally(() => (this.#open = false));
-    const limit = this.#probe.timeout + PATIENCE;
-    const settled = await this.#within(limit, run);
+    const limit = this.#probe.timeout + SETTLING;
+    const settled = await within(limit, run, undefined, { clock: this.#clock, stop: this.#stop });
     return settled ?? without("timeout", took(), `it had not settled after ${limit} s`);
   }
 
   /** Why the probe cannot run; undefined if it can, or if that cannot be found out: then the run will show. */
   async unavailable(): Promise<string | undefined> {
     const answer = (async () => this.#probe.unavailable())().catch(() => undefined);
-    return this.#within(EXAMINATION, answer);
-  }
-
-  async #within<T>(seconds: number, work: Promise<T>): Promise<T | undefined> {
-    const timer = new AbortController();
-    const end = () => timer.abort();
-    this.#stop.addEventListener("abort", end, { once: true });
-    const late = this.#clock.sleep(seconds, timer.signal).then(() => undefined);
-    try {
-      return await Promise.race([work, late]);
-    } finally {
-      timer.abort();
-      this.#stop.removeEventListener("abort", end);
-    }
+    return within(EXAMINATION, answer, undefined, { clock: this.#clock, stop: this.#stop });
   }
 }
-
-/** Time for what happens again and again; injected, so that tests can let hours pass. */
-export type Clock = {
-  /** seconds since some moment; never goes back, whatever the node's clock is set to */
-  now(): number;
-  /** resolves after so many seconds, or at once when the signal is raised; never rejects */
-  sleep(seconds: number, signal: AbortSignal): Promise<void>;
-};
-
-/** Timers of Node count milliseconds in 32 bits. */
-const LONGEST_SLEEP = 2_000_000;
-
-export const steadyClock: Clock = {
-  now: () => performance.now() / 1000,
-  sleep: (seconds, signal) =>
-    timer(Math.min(Math.max(0, seconds), LONGEST_SLEEP) * 1000, undefined, { signal }).catch(() => undefined),
-};
 
 /** Seconds since the machine started: goes on while it is suspended, as nothing that timers go by does. */
 export const machineClock = (): number => uptime();

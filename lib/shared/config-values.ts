@@ -1,4 +1,5 @@
 import { DateTime } from "luxon";
+import parseDuration from "parse-duration";
 import { z } from "zod";
 
 /** Settings as texts, by name. Empty means "not set". */
@@ -8,26 +9,28 @@ export type Raw = Readonly<Record<string, string | undefined>>;
 const YES = ["true", "t", "yes", "y", "on", "1"];
 const NO = ["false", "f", "no", "n", "off", "0"];
 
-export function boolean(text: string): Parsed<boolean> {
-  const lower = text.toLowerCase();
+export function boolean(value: unknown): Parsed<boolean> {
+  const lower = String(value).toLowerCase();
   if (YES.includes(lower)) return good(true);
   if (NO.includes(lower)) return good(false);
   return bad("is neither true nor false. Write True or False (yes/no, on/off, 1/0 are taken too)");
 }
 
 /** One of the given words, exactly. */
-export function oneOf<const T extends string>(...words: readonly T[]): (text: string) => Parsed<T> {
-  return (text) => {
-    const word = words.find((candidate) => candidate === text);
-    return word === undefined ? bad(`is not one of ${words.join(", ")}${didYouMean(text, words)}`) : good(word);
+export function oneOf<const T extends string>(...words: readonly T[]): (value: unknown) => Parsed<T> {
+  return (value) => {
+    const word = words.find((candidate) => candidate === value);
+    return word === undefined
+      ? bad(`is not one of ${words.join(", ")}${didYouMean(String(value), words)}`)
+      : good(word);
   };
 }
 
-export function wholeNumber(least: number, most: number): (text: string) => Parsed<number> {
-  return (text) => {
-    const value = Number(text);
-    return /^[+-]?\d+$/.test(text) && value >= least && value <= most
-      ? good(value)
+export function wholeNumber(least: number, most: number): (value: unknown) => Parsed<number> {
+  return (value) => {
+    const number = Number(value);
+    return /^[+-]?\d+$/.test(String(value)) && number >= least && number <= most
+      ? good(number)
       : bad(`is not a whole number from ${least} to ${most}`);
   };
 }
@@ -56,27 +59,42 @@ export function milliCores(text: string): Parsed<number> {
   return good(Math.round(cores.value * 1000));
 }
 
-// Prometheus documents these units, each at most once and in this order; a year is always 365 days there.
-const UNITS = { y: 31_536_000, w: 604_800, d: 86_400, h: 3600, m: 60, s: 1, ms: 0.001 };
-const DURATION =
-  /^(?:(?<y>\d+)y)?(?:(?<w>\d+)w)?(?:(?<d>\d+)d)?(?:(?<h>\d+)h)?(?:(?<m>\d+)m)?(?:(?<s>\d+)s)?(?:(?<ms>\d+)ms)?$/;
+/** A number and a unit. */
+const PART = /\d{1,15}(?:\.\d{1,15})?\s{0,16}(?:ms|s|m|h|d|w)\s{0,16}/y;
+const LONGEST_DURATION = 64;
 
-/** A duration in Prometheus's format (`1800s`, `1h30m`) or in bare seconds, as seconds, in the range. */
-export function duration(least: string, most: string): (text: string) => Parsed<number> {
-  return (text) => {
-    const value = seconds(text);
-    if (value === undefined) return bad("is not a duration in Prometheus's format, such as 1800s, 6h or 1h30m");
-    const low = seconds(least) ?? 0;
-    const high = seconds(most) ?? Number.POSITIVE_INFINITY;
-    return value >= low && value <= high ? good(value) : bad(`is not a duration from ${least} to ${most}`);
+/** Whether a text is a number, or such parts and nothing else: parse-duration alone reads past what it does not know. */
+function isDuration(text: string): boolean {
+  if (text === "" || text.length > LONGEST_DURATION) return false;
+  if (/^\d{1,15}(?:\.\d{1,15})?$/.test(text)) return true;
+  PART.lastIndex = 0;
+  while (PART.lastIndex < text.length) if (!PART.test(text)) return false;
+  return true;
+}
+
+/** A duration (`1800s`, `1h30m`, `500ms`) or a number of seconds, as seconds, in the range, both ends included. */
+export function duration(least: number, most: number): (value: unknown) => Parsed<number> {
+  return (value) => {
+    const text = String(value).trim();
+    const isWritten = typeof value === "string" || typeof value === "number";
+    const seconds = isWritten && isDuration(text) ? parseDuration(text, "s") : null;
+    if (seconds === null) return bad("is not a duration. Write for example 30s, 500ms, 1h30m or a number of seconds");
+    return seconds >= least && seconds <= most
+      ? good(seconds)
+      : bad(`is not a duration from ${shownDuration(least)} to ${shownDuration(most)}`);
   };
 }
 
-function seconds(text: string): number | undefined {
-  if (/^\d+$/.test(text)) return Number(text);
-  const groups = text === "" ? undefined : DURATION.exec(text)?.groups;
-  if (groups === undefined) return undefined;
-  return Object.entries(UNITS).reduce((sum, [unit, length]) => sum + Number(groups[unit] ?? 0) * length, 0);
+function shownDuration(seconds: number): string {
+  if (seconds < 1) return `${seconds * 1000}ms`;
+  const [length, unit] = (
+    [
+      [86_400, "d"],
+      [3600, "h"],
+      [60, "m"],
+    ] as const
+  ).find(([each]) => seconds % each === 0) ?? [1, "s"];
+  return `${seconds / length}${unit}`;
 }
 
 /** A UTC day, `yyyy-mm-dd`. */

@@ -276,7 +276,7 @@ function isRefusal(thrown: unknown): thrown is GridmeterError {
 }
 
 /** Answers in a row after which twice as much is tried, at first and at most. */
-const PATIENCE = { first: 2, most: 16 };
+const GROWS_AFTER = { first: 2, most: 16 };
 
 /**
  * How much a server answers at once, learnt from its refusals. A size is a whole number of hours or cells; below 1 it is less
@@ -298,7 +298,7 @@ export class Sizes {
   #refused = Infinity;
   /** answers in a row of what is asked at once */
   #answers = 0;
-  #patience = PATIENCE.first;
+  #patience = GROWS_AFTER.first;
   /** whether anything was ever answered */
   #known = false;
 
@@ -314,7 +314,7 @@ export class Sizes {
     if (size >= this.#refused) {
       // So that refusal was a passing one.
       this.#refused = Infinity;
-      this.#patience = PATIENCE.first;
+      this.#patience = GROWS_AFTER.first;
     }
     if (size < this.most) return;
     this.#answers += 1;
@@ -337,7 +337,7 @@ export class Sizes {
     if (this.#doubted) return next;
     this.#proven = 0;
     // Tried again for more in vain: it is tried less often.
-    if (inARow === 1 && size >= this.#refused) this.#patience = Math.min(this.#patience * 2, PATIENCE.most);
+    if (inARow === 1 && size >= this.#refused) this.#patience = Math.min(this.#patience * 2, GROWS_AFTER.most);
     this.#refused = Math.min(this.#refused, size);
     this.#answers = 0;
     this.most = Math.min(this.most, next);

@@ -2,7 +2,8 @@ import { type Raw, didYouMean, misspelt } from "../../shared/config-values.ts";
 import { parseServer } from "../../shared/server-url.ts";
 import { workspaceRegion } from "../prometheus/auth.ts";
 import type { EnvFile } from "./env-file.ts";
-import type { Problem } from "./problems.ts";
+import type { Problem } from "../../shared/config-problems.ts";
+
 import { ABOUT } from "./table.ts";
 
 /** What is to be said about names that are no settings, and about `${NAME}` that are set nowhere. */

@@ -1,25 +1,15 @@
 import type { z } from "zod";
 import type { Raw } from "../../shared/config-values.ts";
-import { GridmeterError } from "../../shared/errors.ts";
+import { type Problem, problemLine, quotedValue, settingsError } from "../../shared/config-problems.ts";
+import type { GridmeterError } from "../../shared/errors.ts";
 import { ABOUT } from "./table.ts";
 
-/** Something off about a setting. `text` follows the quoted value: what is wrong and what to write. */
-export type Problem = {
-  readonly setting: string;
-  readonly tenant?: string;
-  /** the value as it may be shown: secrets are already masked */
-  readonly quoted?: string;
-  readonly text: string;
-};
-
-const LONGEST_QUOTE = 120;
-
-/** The value of a setting as it may stand in a message: quoted, cut, and without what is secret. */
+/** The value of a setting as it may be in a message: quoted, cut, and without what is secret. */
 export function quoted(setting: string, value: string): string {
   const about = ABOUT.get(setting);
   if (about?.secret === true) return "***";
   const shown = about?.quote === undefined ? value : about.quote(value);
-  return JSON.stringify(shown.length > LONGEST_QUOTE ? `${shown.slice(0, LONGEST_QUOTE)}...` : shown);
+  return quotedValue(shown);
 }
 
 /** One line per problem; what several tenants share is said once, with their names, or without if all share it. */
@@ -37,8 +27,7 @@ export function problemLines(problems: readonly Problem[], tenantNames: readonly
     const whose = isCommon ? "" : ` (tenant${tenants.size > 1 ? "s" : ""} ${names})`;
     const option = ABOUT.get(problem.setting)?.option;
     const setting = problem.setting + (option === undefined ? "" : ` (${option})`);
-    const end = problem.text.endsWith("?") ? "" : ".";
-    return `${setting}${problem.quoted === undefined ? "" : `=${problem.quoted}`}${whose}: ${problem.text}${end}`;
+    return problemLine({ ...problem, setting }, whose);
   });
 }
 
@@ -48,12 +37,10 @@ export function problemLines(problems: readonly Problem[], tenantNames: readonly
 export function configurationError(problems: readonly Problem[], tenantNames: readonly string[] = []): GridmeterError {
   const lines = problemLines(problems, tenantNames);
   const onlyPeriod = problems.every(({ setting }) => setting === "QUERY_START" || setting === "QUERY_END");
-  const count = lines.length === 1 ? "One setting is" : `${lines.length} settings are`;
-  return new GridmeterError(
-    onlyPeriod ? "period_invalid" : "config_invalid",
-    `${count} wrong; Prometheus was not asked and nothing was published.`,
-    { lines: [...lines.map((line) => `  - ${line}`), "docs/configuration.md describes every setting."] },
-  );
+  return settingsError(onlyPeriod ? "period_invalid" : "config_invalid", lines, {
+    done: "Prometheus was not asked and nothing was published",
+    docs: "docs/configuration.md",
+  });
 }
 
 /** What was read: everything, if nothing was wrong; and in any case the values of those settings that were right. */

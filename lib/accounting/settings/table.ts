@@ -156,7 +156,7 @@ export const tenantSettings = z.object({
     example: "grid-team",
     otherwise: "no such header",
   }),
-  QUERY_TIMEOUT: parsedBy(duration("1s", "1d")).register(about, {
+  QUERY_TIMEOUT: parsedBy(duration(1, 86_400)).register(about, {
     meaning: "How long Prometheus may work on one query.",
     example: "1800s",
     default: "1800s",
@@ -277,7 +277,7 @@ export const tenantSettings = z.object({
     otherwise: "such pods are left out, and counted as left out (individual records: PROCESSORS, if greater than 0)",
     unit: "cores, at most 3 decimals",
   }),
-  SETTLE: parsedBy(duration("5m", "14d")).register(about, {
+  SETTLE: parsedBy(duration(300, 14 * 86_400)).register(about, {
     meaning: "How long kube-state-metrics must have been seen after a day's end before the day counts as settled.",
     example: "6h",
     default: "6h",

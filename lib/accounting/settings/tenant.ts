@@ -3,7 +3,8 @@ import { isInTheClear } from "../../shared/text.ts";
 import type { MessageFormat, ServiceLevel, Tenant } from "../model/tenant.ts";
 import { workspaceRegion } from "../prometheus/auth.ts";
 import type { Connection } from "../prometheus/client.ts";
-import { type Problem, hint, quoted, readSettings } from "./problems.ts";
+import type { Problem } from "../../shared/config-problems.ts";
+import { hint, quoted, readSettings } from "./problems.ts";
 import { type TenantValues, tenantSettings } from "./table.ts";
 
 const partialSettings = tenantSettings.partial();

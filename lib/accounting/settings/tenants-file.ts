@@ -1,7 +1,8 @@
 import { LineCounter, parseDocument } from "yaml";
 import { z } from "zod";
 import { type Raw, didYouMean } from "../../shared/config-values.ts";
-import type { Problem } from "./problems.ts";
+import type { Problem } from "../../shared/config-problems.ts";
+
 import { runSettings, tenantSettings } from "./table.ts";
 
 /** A tenant as it is in the file: its name, and the settings it sets ("" puts a setting back to its default). */

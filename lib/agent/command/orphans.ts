@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type ProcessEntry, isStarved } from "../../shared/process.ts";
 import { type Tree, isAlive, processesSince, readProcFile, signalProcess } from "./processes.ts";
 import { RUN_VARIABLE } from "./start.ts";
+import { within } from "../../shared/time-limit.ts";
 
 /** How long a look that is not urgent waits for others to share it, milliseconds. */
 const LAZY = 1_000;
@@ -121,13 +122,7 @@ async function readEnvironment(pid: number): Promise<string | undefined> {
       return undefined; // it ended meanwhile, or belongs to another user
     })
     .finally(() => hangingReads--);
-  const limit = new AbortController();
-  const late = sleep(READ_LIMIT, undefined, { signal: limit.signal, ref: false }).catch(() => undefined);
-  try {
-    return await Promise.race([read, late]);
-  } finally {
-    limit.abort();
-  }
+  return within(READ_LIMIT / 1000, read, undefined);
 }
 
 /** Pauses between looks at processes that are to end, milliseconds. */

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { setTimeout as sleep } from "node:timers/promises";
 import { GridmeterError } from "../../shared/errors.ts";
 import { endTree, findOrphans, lookNow } from "./orphans.ts";
 import { Tree } from "./processes.ts";
 import { Capture, type Child, commandEnvironment, startCommand } from "./start.ts";
 import type { Command, CommandResult } from "./types.ts";
+import { within } from "../../shared/time-limit.ts";
 
 export type RunOptions = {
   /** seconds between TERM and KILL; default 2 */
@@ -216,10 +216,7 @@ export async function killAll(why = "the agent is ending", limit = 3): Promise<v
   const runs = [...live];
   for (const run of runs) run.kill(why);
   lookNow();
-  const timer = new AbortController();
-  const late = sleep(limit * 1000, undefined, { signal: timer.signal }).catch(() => undefined);
-  await Promise.race([Promise.all(runs.map((run) => run.over)), late]);
-  timer.abort();
+  await within(limit, Promise.all(runs.map((run) => run.over)), undefined);
 }
 
 /** Timers of Node count milliseconds in 32 bits, and fire at once beyond. Seconds. */

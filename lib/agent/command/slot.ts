@@ -1,7 +1,7 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import pLimit from "p-limit";
 import { GRACE, LONGEST_TIMEOUT, type RunOptions, checkLimit, runCommand } from "./run.ts";
 import type { Command, CommandResult } from "./types.ts";
+import { within } from "../../shared/time-limit.ts";
 
 /** A child that lives so long beyond the KILL is stuck, milliseconds. */
 const STUCK_AFTER_KILL = 1_000;
@@ -115,12 +115,11 @@ export async function fanOut<T>(
   const ends = performance.now() + deadline * 1000;
   const shown = Number(deadline.toFixed(3));
   const limit = pLimit(concurrency);
-  const timer = new AbortController();
-  const late = sleep(deadline * 1000, "late" as const, { signal: timer.signal }).catch(() => "late" as const);
   const one = async (item: T): Promise<FanOutEntry<T>> => {
     const started = performance.now();
     if (started > ends - LEAST_TIME) return { item, result: timeout(0, `it was not started within ${shown} s`) };
-    const result = await Promise.race([work(item, (ends - started) / 1000), late]);
+    const left = (ends - started) / 1000;
+    const result = await within(left, work(item, left), "late" as const);
     if (result !== "late") return { item, result };
     const seconds = (performance.now() - started) / 1000;
     return { item, result: timeout(seconds, `it had not ended when the ${shown} s for all were over`) };
@@ -129,7 +128,6 @@ export async function fanOut<T>(
     return await Promise.all(items.map((item) => limit(one, item)));
   } finally {
     limit.clearQueue();
-    timer.abort();
   }
 }
 

@@ -90,7 +90,7 @@ export const longStanding = (watch: ProcessWatch, seconds: number): LongStanding
 };
 
 /** Seconds. The files are the kernel's, but where an executable lies its file system is asked, which may hang. */
-const PATIENCE = 1;
+const LONGEST_LOOK = 1;
 
 /** What runs tools that are scripts, as rocm-smi is. */
 const INTERPRETERS = ["python", "bash", "dash", "sh", "perl"] as const;
@@ -117,7 +117,7 @@ export class GenuineTools {
     const asked = standing.uninterruptible.filter(({ name }) => WATCHED_TOOLS.has(name));
     if (asked.length === 0) return standing;
     const look = () => this.#genuineOf(asked).catch(() => undefined);
-    const genuine = (await this.#files.read(look, Math.min(PATIENCE, secondsLeft))) ?? new Set<number>();
+    const genuine = (await this.#files.read(look, Math.min(LONGEST_LOOK, secondsLeft))) ?? new Set<number>();
     const uninterruptible = standing.uninterruptible.map((process) =>
       WATCHED_TOOLS.has(process.name) && !genuine.has(process.pid) ? { ...process, name: OTHER } : process,
     );

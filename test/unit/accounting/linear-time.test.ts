@@ -12,7 +12,6 @@ import {
 import { isKey, readSegment } from "../../../lib/accounting/store/store.ts";
 import { checkMessage } from "../../../lib/accounting/apel/check.ts";
 import { messageKeys } from "../../../lib/accounting/apel/keys.ts";
-import { seconds } from "../../../lib/agent/config-values.ts";
 import {
   apelText,
   parseBucketPlace,
@@ -149,10 +148,9 @@ const READERS: readonly (readonly [string, (text: string) => unknown, number])[]
     parseRegion,
     boolean,
     decimalSetting: decimalSetting(0, 1),
-    duration: duration("1s", "1d"),
+    duration: duration(1, 86_400),
     milliCores,
     wholeNumber: wholeNumber(0, 1),
-    agentSeconds: (text: string) => seconds(0, 1).safeParse(text),
   }).map(([name, parse]): [string, (text: string) => unknown, number] => [`the setting ${name}`, parse, LONGEST_VALUE]),
 ];
 

@@ -144,7 +144,7 @@ probes:
   nvidia-smi: {interval: 2s, marker: x}
   nvidia_smi: {command: [nvidia-smi]}
   ps: {timeout: 0, interval: -3s, command: ps ax}
-  docker-stats: {timeout: 2h, enabled: 1}
+  docker-stats: {timeout: 2h, enabled: 2}
   docker-inspect: {timeout: 5 parsecs}
   iftop: 7
   own: {type: custom, command: []}
@@ -156,15 +156,15 @@ logLevel: loud
     expect(about("instnce: ")[0]).toContain("did you mean instance?");
     expect(about('job="": ')).toHaveLength(1);
     expect(about('pushgateway.url="ftp://h/": ')[0]).toContain("http://pushgateway:9091");
-    expect(about("pushgateway.interval=0: ")[0]).toContain("is not from 1s to 120s");
+    expect(about("pushgateway.interval=0: ")[0]).toContain("is not a duration from 1s to 2m");
     expect(about('probes.nvidia-smi.interval="2s": ')[0]).toContain("is less than 5s");
     expect(about("probes.nvidia-smi.marker: ")[0]).toContain("expectedGpus");
     expect(about("probes.nvidia_smi: ")[0]).toContain("did you mean nvidia-smi?");
-    expect(about("probes.ps.timeout=0: ")[0]).toContain("is not from 100ms to 1h");
-    expect(about('probes.ps.interval="-3s": ')[0]).toContain('"30s"');
+    expect(about("probes.ps.timeout=0: ")[0]).toContain("is not a duration from 100ms to 1h");
+    expect(about('probes.ps.interval="-3s": ')[0]).toContain("30s");
     expect(about("probes.ps.command=")[0]).toContain("No shell reads it");
     expect(about('probes.docker-stats.timeout="2h": ')).toHaveLength(1);
-    expect(about("probes.docker-stats.enabled=1: ")).toHaveLength(1);
+    expect(about("probes.docker-stats.enabled=2: ")).toHaveLength(1);
     expect(about('probes.docker-inspect.timeout="5 parsecs": ')).toHaveLength(1);
     expect(about("probes.iftop=7: ")).toHaveLength(1);
     expect(about("probes.own.command: ")).toHaveLength(1);

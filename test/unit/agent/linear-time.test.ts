@@ -5,7 +5,8 @@ import { parseStat } from "../../../lib/shared/process.ts";
 import { parseAddress } from "../../../lib/agent/server.ts";
 import { ErrorLog } from "../../../lib/agent/publisher.ts";
 import type { Output } from "../../../lib/agent/command/types.ts";
-import { gatewayUrl, listen, seconds, text as textSetting } from "../../../lib/agent/config-values.ts";
+import { gatewayUrl, listen, text as textSetting } from "../../../lib/agent/config-values.ts";
+import { duration } from "../../../lib/shared/config-values.ts";
 import { parseCgroup } from "../../../lib/agent/probes/common/cgroup.ts";
 import { containerLabels, kubernetesNames } from "../../../lib/agent/probes/common/container.ts";
 import { parseCrictlPs, parseCrictlStats } from "../../../lib/agent/probes/crictl-stats.ts";
@@ -123,7 +124,7 @@ const PARSERS: readonly (readonly [string, number, Work])[] = [
   ["a gateway's group", 64 * KIB, (text) => groupPath({ job: text, a: text })],
   ["a gateway's address", 64 * KIB, (text) => [parseUrl(`http://x/${text}`, ""), nameOf(new URL(`http://x/${text}x`)), below(new URL(`http://x/${text}`), "/a")]],
   ["a gateway's words", 64 * KIB, (text) => new ErrorLog(keptLog()).met({}, { result: "refused", status: 400, message: text, seconds: 0, ofGroup: false })],
-  ["a duration", 64 * KIB, (text) => [seconds(1, 10).safeParse(text), seconds(1, 10).safeParse(`${text}x`)]],
+  ["a duration", 64 * KIB, (text) => [duration(1, 10)(text), duration(1, 10)(`${text}x`)]],
   ["settings", 64 * KIB, (text) => [listen.safeParse(text), gatewayUrl.safeParse(`http://x/${text}x`), textSetting("a").safeParse(text)]],
 ]; // prettier-ignore
 

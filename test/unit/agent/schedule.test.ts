@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import type { ProbeRun } from "../../../lib/agent/probes/common/probe.ts";
-import { Schedule, type ScheduleOptions, steadyClock } from "../../../lib/agent/schedule.ts";
+import { Schedule, type ScheduleOptions } from "../../../lib/agent/schedule.ts";
+import { steadyClock } from "../../../lib/shared/time-limit.ts";
 import { FakeClock, FakeProbe, gauge, keptLog, ok, run } from "../../support/agent-parts.ts";
 
 let clock: FakeClock;

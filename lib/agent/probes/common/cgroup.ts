@@ -1,10 +1,10 @@
 import { readdir } from "node:fs/promises";
-import { setTimeout as sleep } from "node:timers/promises";
 import pLimit from "p-limit";
 import { orIfMissing } from "../../../shared/fs.ts";
 import { isHidden, readProcFile } from "../../command/processes.ts";
 import { shortId } from "./container.ts";
 import type { Failure } from "./probe.ts";
+import { within } from "../../../shared/time-limit.ts";
 
 /** Where a process runs. `ids` are the containers around it, the outermost first: docker may run in a container itself. */
 export type CgroupOwner =
@@ -168,13 +168,7 @@ export class PatientReader {
     if (this.#atWork) return undefined;
     this.#atWork = true;
     const done = work().finally(() => (this.#atWork = false));
-    const timer = new AbortController();
-    const late = sleep(seconds * 1000, undefined, { signal: timer.signal }).catch(() => undefined);
-    try {
-      return await Promise.race([done, late]);
-    } finally {
-      timer.abort();
-    }
+    return within(seconds, done, undefined);
   }
 }
 

@@ -211,12 +211,12 @@ export const PER_CONTAINER_DEFAULTS = {
 } as const;
 
 /** For so many runs, containers that failed give way to those that did not. */
-const PATIENCE = 8;
+const RUNS_APART = 8;
 
 /**
  * The order in which containers are read. The time of a run may not do for all, and a container whose command hangs takes much of
  * it: those that have waited longest come first, so that all are read now and then, and those that failed come behind those that
- * did not, so that they take only what time is left. They do come before containers that had a turn `PATIENCE` runs later.
+ * did not, so that they take only what time is left. They do come before containers that had a turn `RUNS_APART` runs later.
  */
 export class FairOrder {
   #run = 0;
@@ -225,7 +225,7 @@ export class FairOrder {
   arrange(ids: readonly string[]): readonly string[] {
     const rank = (id: string): number => {
       const turn = this.#turns.get(id);
-      return turn === undefined ? 0 : turn.run + (turn.failed ? PATIENCE : 0);
+      return turn === undefined ? 0 : turn.run + (turn.failed ? RUNS_APART : 0);
     };
     return [...ids].sort((a, b) => rank(a) - rank(b));
   }

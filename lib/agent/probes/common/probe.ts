@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import * as z from "zod";
 import { errorText } from "../../../shared/errors.ts";
 import type { Metric } from "../../../shared/exposition.ts";
@@ -6,6 +5,7 @@ import { LARGEST_OUTPUT, LONGEST_TIMEOUT, checkLimit } from "../../command/run.t
 import { Slot } from "../../command/slot.ts";
 import type { Command, CommandResult, Output, Parsed, ResultKind } from "../../command/types.ts";
 import type { ProbeSettings } from "./settings.ts";
+import { within } from "../../../shared/time-limit.ts";
 
 /** How one command of a probe ended; a probe may run several (once a container). */
 export type CommandRun = {
@@ -177,11 +177,8 @@ export const conduct = async <Readings>(
   work: (run: Run) => Promise<Success<Readings> | Failure>,
 ): Promise<ProbeRun<Readings>> => {
   const run = new Run(timeout);
-  const timer = new AbortController();
   const tooLate = { kind: "timeout", detail: `it had not ended after ${timeout} s` } as const;
-  const late = sleep((timeout + LATE_RESULTS) * 1000, tooLate, { signal: timer.signal }).catch(() => tooLate);
-  const end = await Promise.race([settle(work(run)), late]);
-  timer.abort();
+  const end = await within(timeout + LATE_RESULTS, settle(work(run)), tooLate);
   const { seconds } = run;
   const commands = run.close();
   if (end.kind === "ok") return { ...end, seconds, commands };

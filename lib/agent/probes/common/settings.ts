@@ -1,8 +1,8 @@
 import { access } from "node:fs/promises";
-import { setTimeout as sleep } from "node:timers/promises";
 import { locateExecutable } from "../../command/executable.ts";
 import { commandEnvironment, lackOfDescriptors } from "../../command/start.ts";
 import type { Command } from "../../command/types.ts";
+import { within } from "../../../shared/time-limit.ts";
 
 /** The probes that are there without being configured. Any other name is that of a custom one. */
 export const PROBE_NAMES = [
@@ -91,7 +91,7 @@ export const commandDefaults = ({ argv, maxBytes }: Command): Pick<ProbeDefaults
 });
 
 /** Seconds after which a file system that hangs is left alone: the probe's own run will show. */
-const PATIENCE = 5;
+const LONGEST_LOOK = 5;
 
 /** Why one of these tools cannot be started, or undefined if all can. Nothing is run; a name is looked for in PATH. */
 export const missingTool = (names: readonly string[]): Promise<string | undefined> =>
@@ -118,12 +118,5 @@ const exists = (path: string): Promise<boolean> =>
     () => false,
   );
 
-const orUnknown = async (look: () => Promise<string | undefined>): Promise<string | undefined> => {
-  const timer = new AbortController();
-  const late = sleep(PATIENCE * 1000, undefined, { signal: timer.signal }).catch(() => undefined);
-  try {
-    return await Promise.race([look(), late]);
-  } finally {
-    timer.abort();
-  }
-};
+const orUnknown = (look: () => Promise<string | undefined>): Promise<string | undefined> =>
+  within(LONGEST_LOOK, look(), undefined);
