@@ -223,9 +223,9 @@ test(`${KILLS} spoolers killed with SIGKILL at random instants (seed "${SEED}")`
   expect(progress.delivered).toBeGreaterThan(KILLS / 4);
   expect(progress.rung).toBeGreaterThan(KILLS);
   expect(sent.length).toBeGreaterThan(KILLS / 2);
-  expect(events.filter(({ event: name }) => name === "crash").length).toBeGreaterThan(0);
+  // Among a tenth of the kills not each kind of fault is met.
   if (!isLong) return;
-  // Each kind of fault was met; of a tenth of the kills not every one needs to be.
+  expect(events.filter(({ event: name }) => name === "crash").length).toBeGreaterThan(0);
   expect([...met.keys()].toSorted()).toEqual([
     "s3 409",
     "s3 500",

@@ -202,11 +202,6 @@ function keepAlive(run: LiveRun): void {
   });
 }
 
-/** How many runs are not over. */
-export function liveRuns(): number {
-  return live.size;
-}
-
 /**
  * Ends all that ever was started and still lives, for the end of the agent: results that are open become `killed`, TERM, grace
  * and KILL follow. Resolves when all is gone, at the latest after `limit` seconds, since a child in uninterruptible sleep

@@ -78,9 +78,6 @@ const off = (probe: Probe<LogReadings>): Probe<LogReadings> => ({
   run: () => conduct(probe.timeout, () => Promise.resolve({ kind: "disabled", detail: NO_MARKER })),
 });
 
-/** What OpenPAI's runtime writes when the user's command has ended. The probe is off until a marker is configured. */
-export const OPENPAI_MARKER = "USER COMMAND END";
-
 /** Characters at the end of each stream in which the marker is looked for. */
 export const MARKER_WINDOW = 256 * 1024;
 

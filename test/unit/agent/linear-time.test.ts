@@ -9,7 +9,7 @@ import { gatewayUrl, listen, text as textSetting } from "../../../lib/agent/conf
 import { duration } from "../../../lib/shared/config-values.ts";
 import { parseCgroup } from "../../../lib/agent/probes/common/cgroup.ts";
 import { containerLabels, kubernetesNames } from "../../../lib/agent/probes/common/container.ts";
-import { parseCrictlPs, parseCrictlStats } from "../../../lib/agent/probes/crictl-stats.ts";
+import { parseCrictlStats } from "../../../lib/agent/probes/crictl-stats.ts";
 import { parseCustom } from "../../../lib/agent/probes/custom.ts";
 import { parseDockerDaemon, parseSystemctl } from "../../../lib/agent/probes/docker-daemon.ts";
 import { parseDockerInspect } from "../../../lib/agent/probes/docker-inspect.ts";
@@ -105,8 +105,6 @@ const PARSERS: readonly (readonly [string, number, Work])[] = [
   ["lsof, a row", MOST["lsof"]!, (text) => parseLsof(out(`COMMAND PID USER FD TYPE DEVICE SIZE/OFF NODE NAME\na 1 0 3u IPv4 1 0t0 UDP ${text}(ESTABLISHED)`))],
   ["lsof, a heading", MOST["lsof"]!, (text) => parseLsof(out(`COMMAND  PID${text} NAME${text}`))],
   ["crictl stats", crictl!, both(parseCrictlStats)],
-  ["crictl ps", crictl!, both(parseCrictlPs)],
-  ["crictl, texts", crictl!, (text) => parseCrictlPs(out(JSON.stringify({ containers: [{ id: "0a", createdAt: text, image: { image: text }, metadata: { name: text }, labels: { a: text } }] })))],
   ["systemctl", 64 * KIB, both(parseSystemctl)],
   ["a custom command, as it is", 1024 * KIB, both(parseCustom)],
   ["a custom command, a help", 1024 * KIB, (text) => parseCustom(out(`# HELP a ${text}\n# TYPE a${text}\na 1\n`))],

@@ -72,12 +72,6 @@ export const parseDockerList = (output: Output): Parsed<readonly ListedContainer
   return { value: [...found.values()], rejected: lines.length - found.size };
 };
 
-/** As `parseDockerList`, the ids alone. */
-export const parseDockerPs = (output: Output): Parsed<readonly string[]> => {
-  const { value, rejected } = parseDockerList(output);
-  return { value: value.map(({ id }) => id), rejected };
-};
-
 const FACTORS: Readonly<Record<string, number>> = {
   B: 1,
   kB: 1e3,

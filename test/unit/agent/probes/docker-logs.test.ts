@@ -2,7 +2,6 @@ import { describe, expect, it } from "vitest";
 import { GridmeterError } from "../../../../lib/shared/errors.ts";
 import {
   MARKER_WINDOW,
-  OPENPAI_MARKER,
   dockerLogsCommand,
   dockerLogsMetrics,
   parseDockerLogs,
@@ -11,6 +10,8 @@ import { ParseError } from "../../../../lib/agent/probes/common/probe.ts";
 import { sameLabelsThroughout } from "../../../support/metrics.ts";
 import { DAEMON_DOWN, printed } from "../../../support/probe-fixtures.ts";
 
+/** What OpenPAI's runtime writes when the user's command has ended. */
+const OPENPAI_MARKER = "USER COMMAND END";
 const finished = (stdout: string, stderr = "") =>
   parseDockerLogs(printed(stdout, 0, stderr), OPENPAI_MARKER).value.finished;
 
