@@ -3,7 +3,7 @@ import type { Metric } from "../../shared/exposition.ts";
 import type { Command, Output, Parsed } from "../command/types.ts";
 import { type ContainerNames, containerLabels, isContainerId, shortId } from "./common/container.ts";
 import { type NodeMetricName, nodeMetrics } from "./common/metric-families.ts";
-import { ParseError, type ProbeKind, Text, Texts, limitsOf, parseJson, singleProbe } from "./common/probe.ts";
+import { ParseError, type ProbeKind, Texts, limitsOf, parseJson, singleProbe } from "./common/probe.ts";
 import {
   type ProbeDefaults,
   type ProbeSettings,
