@@ -32,8 +32,8 @@ export async function checkPrometheus(
   tenantNamespaces: readonly string[],
 ): Promise<readonly Finding[]> {
   const { selection } = tenant;
-  const reach = await asked("Is Prometheus reachable?", () => reachable(client, now));
-  if (!reach.ok) return [reach];
+  const answers = await asked("Is Prometheus reachable?", () => reachable(client, now));
+  if (!answers.ok) return [answers];
   const pods: Window = { from: now - POD_DAYS * DAY, to: now };
   const metric = (metric: string, extra: readonly string[], remedy: string): Promise<Finding> =>
     asked(`Does ${metric} exist in the namespace?`, () => exists(client, selection, pods, metric, extra, remedy));
@@ -63,7 +63,7 @@ export async function checkPrometheus(
       : []),
     ...(selection.voLabel === undefined ? [] : [asked("Does the VO label exist?", () => vo(client, selection, pods))]),
   ]);
-  return [reach, ...found];
+  return [answers, ...found];
 }
 
 async function asked(question: string, answer: () => Promise<Answer>): Promise<Finding> {

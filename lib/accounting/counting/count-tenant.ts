@@ -1,7 +1,7 @@
 import pLimit from "p-limit";
 import { greatest } from "../../shared/lists.ts";
 import type { Monitoring, Sighting, Window } from "../model/monitoring.ts";
-import { Tiling } from "../model/split.ts";
+import { BatchSizes } from "../model/split.ts";
 import { type Tenant, isIndividual } from "../model/tenant.ts";
 import { type Period, addMonths, endOfDay, startOf } from "../model/time.ts";
 import {
@@ -198,7 +198,7 @@ async function countPieces(
   const lastDay = months.flatMap(({ plan }) => plan.needed).at(-1);
   const until = lastDay === undefined ? options.now : Math.min(options.now, endOfDay(lastDay));
   const openPods = new OpenPods([...held.values()].flatMap((each) => [...each.open]));
-  const tiling = new Tiling();
+  const batchSizes = new BatchSizes();
   const writing = pLimit(DAYS_AT_ONCE);
   const mostPods = isIndividual(tenant) ? MOST_PODS.jobs : MOST_PODS.figures;
   let size =
@@ -218,22 +218,13 @@ async function countPieces(
       const counted = await countPiece(tenant, monitoring, piece, {
         observed: month.observed,
         seen: sighting.cells,
-        tiling,
+        batchSizes,
         until,
       });
       const seconds = started === undefined ? undefined : (monitoring.clock?.() ?? started) - started;
       size = pieceSizeAfter(size, { days: piece.length, seconds, pods: counted.finished }, mostPods);
-      if (counted.isEmpty) await checks.namespaceKnown();
-      const lastEnd = lastEndOf(counted);
-      if (lastEnd !== undefined) await checks.labelsOwn(lastEnd);
-      if (isWithoutVo(counted)) await checks.voLabelKnown();
-      if (counted.days.some(hasJobsWithoutVo)) warning = await checks.voLabelSplit();
-      const corrected = openPods.seenAgain(counted, months);
-      const taken = counted.days.map((day) => takeDay(day, month, counted));
-      await Promise.all([...taken, ...corrected].map((day) => writing(() => store(day, months, ledger))));
-      // First what was corrected: a piece that is kept is not asked again, so it would never correct.
-      for (const day of corrected) await options.checkpoint?.correct(tenant, day, openPods.on(day.usage.day));
-      await options.checkpoint?.save(tenant, month.plan.period.month, { open: counted.open, days: taken });
+      warning = (await checkPiece(counted, checks)) ?? warning;
+      await keepPiece(counted, month);
     } catch (error) {
       month.error ??= error;
     }
@@ -241,6 +232,28 @@ async function countPieces(
     options.progress?.(done, days);
   }
   return { asked, interrupted: false, warning };
+
+  /** Stores the piece's settled days, and what it corrects of earlier ones. */
+  async function keepPiece(counted: CountedPiece, month: OpenMonth): Promise<void> {
+    const corrected = openPods.seenAgain(counted, months);
+    const taken = counted.days.map((day) => takeDay(day, month, counted));
+    await Promise.all([...taken, ...corrected].map((day) => writing(() => store(day, months, ledger))));
+    // First what was corrected: a piece that is kept is not asked again, so it would never correct.
+    for (const day of corrected) await options.checkpoint?.correct(tenant, day, openPods.on(day.usage.day));
+    await options.checkpoint?.save(tenant, month.plan.period.month, { open: counted.open, days: taken });
+  }
+}
+
+/**
+ * Whether the settings fit what the piece shows. Gives the warning of a VO label that kube-state-metrics has split.
+ * @throws namespace_unknown, labels_exported, vo_label_unknown
+ */
+async function checkPiece(counted: CountedPiece, checks: ReturnType<typeof checksOf>): Promise<string | undefined> {
+  if (counted.isEmpty) await checks.namespaceKnown();
+  const lastEnd = lastEndOf(counted);
+  if (lastEnd !== undefined) await checks.labelsOwn(lastEnd);
+  if (isWithoutVo(counted)) await checks.voLabelKnown();
+  return counted.days.some(hasJobsWithoutVo) ? checks.voLabelSplit() : undefined;
 }
 
 const hasJobsWithoutVo = ({ usage }: { readonly usage: DayUsage }): boolean =>

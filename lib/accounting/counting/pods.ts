@@ -1,5 +1,5 @@
 import { CELL, type Monitoring, type Window } from "../model/monitoring.ts";
-import { type Tiling, turns } from "../model/split.ts";
+import { type BatchSizes, questionLimit } from "../model/split.ts";
 import { dayOf } from "../model/time.ts";
 import { Column, Uids } from "./columns.ts";
 import { askColumn, askNames, askRequests, askSums, askUnscheduled, askVos, named } from "./facts.ts";
@@ -72,7 +72,7 @@ export type PodOptions = {
   readonly withVo: boolean;
   /** whether pods' names are needed */
   readonly withNames?: boolean;
-  readonly tiling?: Tiling;
+  readonly batchSizes?: BatchSizes;
 };
 
 /** What is known of a piece's pods. Asking once more adds to it: two replicas behind one address may know different pods. */
@@ -116,35 +116,35 @@ export async function askPods(
   known: Columns = noColumns(),
 ): Promise<PieceOfPods> {
   const asked = { from: window.from - SKEW, to: window.to };
-  const { tiling, lastSeen } = options;
+  const { batchSizes, lastSeen } = options;
   const { uids, ends, starts, succeeded } = known;
-  const turn = turns(asked, monitoring);
+  const turn = questionLimit(asked, monitoring);
   const alive = new Uids();
   await Promise.all([
     turn(async () => {
-      if (options.withNames === true) await askNames(monitoring, asked, uids, ends, known.names, tiling);
-      else await askColumn(monitoring, "end", asked, uids, tiling, ends);
+      if (options.withNames === true) await askNames(monitoring, asked, uids, ends, known.names, batchSizes);
+      else await askColumn(monitoring, "end", asked, uids, batchSizes, ends);
     }),
-    turn(() => askColumn(monitoring, "succeeded", asked, uids, tiling, succeeded)),
-    turn(() => askColumn(monitoring, "start", asked, uids, tiling, starts)),
+    turn(() => askColumn(monitoring, "succeeded", asked, uids, batchSizes, succeeded)),
+    turn(() => askColumn(monitoring, "start", asked, uids, batchSizes, starts)),
     turn(async () => {
       const before = known.requests;
-      known.requests = await askRequests(monitoring, "cores", asked, uids, tiling);
+      known.requests = await askRequests(monitoring, "cores", asked, uids, batchSizes);
       known.requests.fillFrom(before);
     }),
     turn(async () => {
-      if (options.withVo) await askVos(monitoring, asked, known.vos, tiling);
+      if (options.withVo) await askVos(monitoring, asked, known.vos, batchSizes);
     }),
     turn(async () => {
       if (lastSeen === undefined) return;
-      await askColumn(monitoring, "start", { from: lastSeen - GONE_AFTER, to: lastSeen }, alive, tiling);
+      await askColumn(monitoring, "start", { from: lastSeen - GONE_AFTER, to: lastSeen }, alive, batchSizes);
     }),
   ]);
-  await askPhases(monitoring, asked, known, tiling);
+  await askPhases(monitoring, asked, known, batchSizes);
   const lacksRequest = (place: number): boolean =>
     isFinished(known, place) && ends.get(place) !== undefined && known.requests.get(place) === undefined;
   const lacking = listOf(known, lacksRequest);
-  await askUnscheduled(monitoring, "cores", asked, lacking, uids, known.requests, tiling);
+  await askUnscheduled(monitoring, "cores", asked, lacking, uids, known.requests, batchSizes);
   // Without any start it is not known which pods were still there.
   const judged = lastSeen !== undefined && starts.size > 0;
   const isAlive = judged ? (uid: string): boolean => alive.find(uid) !== undefined : undefined;
@@ -167,17 +167,22 @@ const isFinished = ({ succeeded, failed }: Columns, place: number): boolean =>
  * kube-state-metrics may write only the phase that holds. Most pods succeed, so asking all for their failures would double what
  * Prometheus must read.
  */
-async function askPhases(monitoring: Monitoring, asked: Window, known: Columns, tiling?: Tiling): Promise<void> {
+async function askPhases(
+  monitoring: Monitoring,
+  asked: Window,
+  known: Columns,
+  batchSizes?: BatchSizes,
+): Promise<void> {
   const { uids, succeeded, failed, runningUntil } = known;
   const open = listOf(known, (place) => !isSet(succeeded, place) && isKnown(known, place));
   const all = open.length > FEW && open.length > MOST_BY_NAME * (succeeded.size + open.length);
-  if (open.length > 0) await askColumn(monitoring, "failed", asked, uids, tiling, failed, all ? undefined : open);
+  if (open.length > 0) await askColumn(monitoring, "failed", asked, uids, batchSizes, failed, all ? undefined : open);
   const silent = listOf(
     known,
     (place) => lackingRows(known, place) !== undefined && !isFinished(known, place) && isKnown(known, place),
   );
   // Always by name: each pod has a step for every five minutes of the window.
-  if (silent.length > 0) await askColumn(monitoring, "runningUntil", asked, uids, tiling, runningUntil, silent);
+  if (silent.length > 0) await askColumn(monitoring, "runningUntil", asked, uids, batchSizes, runningUntil, silent);
 }
 
 /** Whether any fact of the pod itself was answered: a phase, an end, a start, or a request on a node. */
@@ -188,6 +193,14 @@ function isKnown({ succeeded, ends, starts, requests }: Columns, place: number):
 /** A pod that is no job, before its day is known. */
 type Undated = { readonly uid: string; readonly place: number; readonly lacks?: LackingPod["lacks"] };
 
+/** Pods by what is known of them; `count`: those that finished and have an end. */
+type SortedPods = {
+  count: number;
+  readonly open: Map<string, OpenPod>;
+  readonly lacking: LackingPod[];
+  readonly undated: Undated[];
+};
+
 /** Sorts the pods into those that finished, those that are left open, and those that lack what they must have. */
 async function judgedPods(
   monitoring: Monitoring,
@@ -196,16 +209,34 @@ async function judgedPods(
   isAlive: ((uid: string) => boolean) | undefined,
   options: PodOptions,
 ): Promise<PieceOfPods> {
-  const { uids, ends, starts, succeeded } = known;
-  const open = new Map<string, OpenPod>();
-  const lacking: LackingPod[] = [];
-  const undated: Undated[] = [];
+  const { uids, ends } = known;
   const latest = options.lastSeen ?? asked.to;
-  let count = 0;
+  const sorted = sortPods(known, isAlive, latest);
+  const { count, open, lacking } = sorted;
+  const gone = sorted.undated.filter(({ uid }) => isAlive?.(uid) !== true).map(({ uid }) => uid);
+  const lastDays =
+    gone.length === 0
+      ? new Column()
+      : await askColumn(monitoring, "lastDay", asked, uids, options.batchSizes, new Column(), named(gone));
+  dateOpenPods(sorted, known, (uid, place) => (isAlive?.(uid) === true ? latest : lastDays.get(place)), latest);
+  const dayOfPod = (uid: string): string | undefined => {
+    const place = uids.find(uid);
+    if (place === undefined) return undefined;
+    const end = ends.get(place);
+    return open.get(uid)?.day ?? (end !== undefined ? dayOf(end) : isAlive?.(uid) === true ? dayOf(latest) : undefined);
+  };
+  return { finished: { [Symbol.iterator]: () => finishedPods(known) }, count, open, lacking, uids, dayOf: dayOfPod };
+}
+
+/** @param latest the last moment that was asked about, epoch seconds */
+function sortPods(known: Columns, isAlive: ((uid: string) => boolean) | undefined, latest: number): SortedPods {
+  const { uids, ends, starts, succeeded } = known;
+  const sorted: SortedPods = { count: 0, open: new Map(), lacking: [], undated: [] };
+  const { open, lacking, undated } = sorted;
   for (const [uid, place] of uids) {
     const end = ends.get(place);
     if (isFinished(known, place)) {
-      if (end !== undefined) count += 1;
+      if (end !== undefined) sorted.count += 1;
       else undated.push({ uid, place, ...(isSet(succeeded, place) ? { lacks: "end" } : {}) });
       continue;
     }
@@ -222,36 +253,24 @@ async function judgedPods(
     else if (starts.get(place) !== undefined && isAlive?.(uid) === false)
       undated.push({ uid, place, ...(lacks === undefined ? {} : { lacks }) });
   }
-  await dateOpenPods();
-  return {
-    finished: { [Symbol.iterator]: () => finishedPods(known) },
-    count,
-    open,
-    lacking,
-    uids,
-    dayOf: dayOfPod,
-  };
+  return sorted;
+}
 
-  function dayOfPod(uid: string): string | undefined {
-    const place = uids.find(uid);
-    if (place === undefined) return undefined;
-    const end = ends.get(place);
-    return open.get(uid)?.day ?? (end !== undefined ? dayOf(end) : isAlive?.(uid) === true ? dayOf(latest) : undefined);
-  }
-
-  /** A pod without an end belongs to the day on which it was last seen. */
-  async function dateOpenPods(): Promise<void> {
-    const gone = undated.filter(({ uid }) => isAlive?.(uid) !== true).map(({ uid }) => uid);
-    const days =
-      gone.length === 0
-        ? new Column()
-        : await askColumn(monitoring, "lastDay", asked, uids, options.tiling, new Column(), named(gone));
-    for (const { uid, place, lacks } of undated) {
-      const last = isAlive?.(uid) === true ? latest : (days.get(place) ?? starts.get(place) ?? latest);
-      open.set(uid, { day: dayOf(last), reason: "no_end", succeeded: isSet(succeeded, place) });
-      if (lacks === undefined) continue;
-      lacking.push({ uid, lacks, first: lacks === "outcome" ? last : (starts.get(place) ?? last), last });
-    }
+/**
+ * A pod without an end belongs to the day on which it was last seen.
+ * @param lastSeen when that was, epoch seconds; undefined where it is not known
+ */
+function dateOpenPods(
+  { open, lacking, undated }: SortedPods,
+  { starts, succeeded }: Columns,
+  lastSeen: (uid: string, place: number) => number | undefined,
+  latest: number,
+): void {
+  for (const { uid, place, lacks } of undated) {
+    const last = lastSeen(uid, place) ?? starts.get(place) ?? latest;
+    open.set(uid, { day: dayOf(last), reason: "no_end", succeeded: isSet(succeeded, place) });
+    if (lacks === undefined) continue;
+    lacking.push({ uid, lacks, first: lacks === "outcome" ? last : (starts.get(place) ?? last), last });
   }
 }
 
@@ -315,10 +334,10 @@ export async function askCpu(
   monitoring: Monitoring,
   from: number,
   to: number,
-  tiling?: Tiling,
+  batchSizes?: BatchSizes,
   uids: Uids = new Uids(),
 ): Promise<ByUid> {
-  const seconds = await askSums(monitoring, "cpu", { from: from - SKEW, to }, uids, tiling);
+  const seconds = await askSums(monitoring, "cpu", { from: from - SKEW, to }, uids, batchSizes);
   return byUid(uids, seconds, (used) => Math.round(used * 1000));
 }
 
@@ -328,10 +347,10 @@ const kibibytes = (bytes: number): number => Math.ceil(bytes / 1024);
 export async function askMemoryUsed(
   monitoring: Monitoring,
   window: Window,
-  tiling?: Tiling,
+  batchSizes?: BatchSizes,
   uids: Uids = new Uids(),
 ): Promise<ByUid> {
-  const used = await askSums(monitoring, "memoryUsed", { from: window.from - SKEW, to: window.to }, uids, tiling);
+  const used = await askSums(monitoring, "memoryUsed", { from: window.from - SKEW, to: window.to }, uids, batchSizes);
   return byUid(uids, used, kibibytes);
 }
 
@@ -340,13 +359,13 @@ export async function askMemoryRequests(
   monitoring: Monitoring,
   window: Window,
   pods: Iterable<FinishedPod>,
-  tiling?: Tiling,
+  batchSizes?: BatchSizes,
   uids: Uids = new Uids(),
 ): Promise<ByUid> {
   const asked = { from: window.from - SKEW, to: window.to };
-  const requests = await askRequests(monitoring, "memory", asked, uids, tiling);
+  const requests = await askRequests(monitoring, "memory", asked, uids, batchSizes);
   const lacking: string[] = [];
   for (const { uid } of pods) if (requests.get(uids.place(uid)) === undefined) lacking.push(uid);
-  await askUnscheduled(monitoring, "memory", asked, lacking, uids, requests, tiling);
+  await askUnscheduled(monitoring, "memory", asked, lacking, uids, requests, batchSizes);
   return byUid(uids, requests, kibibytes);
 }

@@ -12,10 +12,10 @@ export const SHARDS = 256;
 /** Queries for one fact of one piece, answered and refused: so many for each hour of it, and all shards of one hour. */
 const MOST_QUERIES = { anHour: SHARDS / 2, besides: 2 * SHARDS };
 
-type Tile = { readonly window: Window; readonly size: number; readonly shards: number };
+type QueryWindow = { readonly window: Window; readonly size: number; readonly shards: number };
 
-/** The next tile from a place on: hours of all uids, or shards of the hour. */
-function tileAt(from: number, shard: number, to: number, size: number): Tile {
+/** The next window from a moment on: hours of all uids, or shards of the hour. */
+function windowAt(from: number, shard: number, to: number, size: number): QueryWindow {
   const hours = Math.max(1, Math.ceil((to - from) / HOUR));
   if (shard === 0 && size >= 1) {
     const whole = Math.min(hours, size);
@@ -27,12 +27,12 @@ function tileAt(from: number, shard: number, to: number, size: number): Tile {
 
 /**
  * Asks a fact over a window. Where Prometheus refuses it, the *asked range* is tiled contiguously, down to an hour, then
- * by uid prefix. Tiles are asked one after the other, in order of time.
- * @param take gets all rows, some more than once (of overlapping edges, of several tiles, of a try that failed halfway), and
- * merges them so that neither this nor the tiles matter: latest end and start, latest request
- * @param tiling what the server is known to answer; it learns
+ * by uid prefix. Windows are asked one after the other, in order of time.
+ * @param take gets all rows, some more than once (of overlapping edges, of several windows, of a try that failed halfway), and
+ * merges them so that neither this nor the windows matter: latest end and start, latest request
+ * @param batchSizes what the server is known to answer; it learns
  * @param uids the pods asked for, where it is few; there may come rows of others
- * @throws whatever the monitoring throws; the refusal, with the question, once even the smallest tile is refused or too many
+ * @throws whatever the monitoring throws; the refusal, with the question, once even the smallest window is refused or too many
  * were needed
  */
 export async function ask(
@@ -40,28 +40,28 @@ export async function ask(
   fact: Fact,
   window: Window,
   take: (row: Row) => void,
-  tiling: Tiling = new Tiling(),
+  batchSizes: BatchSizes = new BatchSizes(),
   uids?: readonly string[],
 ): Promise<void> {
-  const sizes = tiling.of(fact);
-  const tries = new Tries(fact, [window], MOST_QUERIES);
+  const sizes = batchSizes.of(fact);
+  const budget = new RetryBudget(fact, [window], MOST_QUERIES);
   let { from } = window;
   let shard = 0;
   let once = Infinity;
   for (;;) {
-    const tile = tileAt(from, shard, window.to, Math.min(once, sizes.most));
-    const prefixes = tile.shards === SHARDS ? undefined : prefixesOf(shard, tile.shards);
+    const next = windowAt(from, shard, window.to, Math.min(once, sizes.most));
+    const prefixes = next.shards === SHARDS ? undefined : prefixesOf(shard, next.shards);
     const pods = prefixes === undefined ? "" : ` of the pods whose uid begins with ${prefixes.join(" or ")}`;
     const only = prefixes === undefined ? uids && { uids } : { prefixes };
-    const part = { window: tile.window, pods, isSmallest: tile.size <= sizes.smallest };
-    if (!(await tries.answered(part, () => monitoring.facts(fact, tile.window, take, only)))) {
-      once = sizes.refused(tile.size, tries.inARow);
+    const part = { window: next.window, pods, isSmallest: next.size <= sizes.smallest };
+    if (!(await budget.answered(part, () => monitoring.facts(fact, next.window, take, only)))) {
+      once = sizes.refused(next.size, budget.inARow);
       continue;
     }
-    sizes.answered(tile.size);
+    sizes.answered(next.size);
     once = Infinity;
-    shard = (shard + tile.shards) % SHARDS;
-    if (shard === 0) from = tile.window.to;
+    shard = (shard + next.shards) % SHARDS;
+    if (shard === 0) from = next.window.to;
     if (from >= window.to) return;
   }
 }
@@ -97,12 +97,12 @@ export async function inParts<T>(
 ): Promise<readonly T[]> {
   const found: T[] = [];
   const uidParts = partsByUid(uidLabels);
-  const sizes = new Sizes(uidParts.length === 0 ? 1 : BY_UID);
-  const tries = new Tries(asked, windows, MOST_QUERIES_OF_PARTS);
+  const sizes = new BatchSize(uidParts.length === 0 ? 1 : BY_UID);
+  const budget = new RetryBudget(asked, windows, MOST_QUERIES_OF_PARTS);
 
   const answered = (window: Window, uids: readonly string[], isSmallest: boolean): Promise<boolean> => {
     const pods = uids.length === 0 ? "" : ` of the pods with ${uids.join(", ")}`;
-    return tries.answered({ window, pods, isSmallest }, async () => {
+    return budget.answered({ window, pods, isSmallest }, async () => {
       append(found, await ask(window, uids));
     });
   };
@@ -126,7 +126,7 @@ export async function inParts<T>(
       if (!known(part)) {
         if (size < 1) await byUid(part, uidParts);
         else if (!(await answered(part, [], size === sizes.smallest))) {
-          once = sizes.refused(size, tries.inARow);
+          once = sizes.refused(size, budget.inARow);
           continue;
         }
         sizes.answered(size);
@@ -173,12 +173,12 @@ function partsBy([label, ...others]: readonly string[], outer: readonly string[]
 /** The digits a uid is made of. */
 const HEX: readonly string[] = Array.from({ length: 16 }, (_, digit) => digit.toString(16));
 /** How much of each fact the server answers at once, remembered for a run: hours, below 1 a share of the uids of one hour. */
-export class Tiling {
-  readonly #held = new Map<Fact, Sizes>();
+export class BatchSizes {
+  readonly #held = new Map<Fact, BatchSize>();
 
   /** What is known of that fact; it learns. */
-  of(fact: Fact): Sizes {
-    const held = this.#held.get(fact) ?? new Sizes(1 / SHARDS);
+  of(fact: Fact): BatchSize {
+    const held = this.#held.get(fact) ?? new BatchSize(1 / SHARDS);
     this.#held.set(fact, held);
     return held;
   }
@@ -217,7 +217,7 @@ export class CutShort extends GridmeterError {
 type Part = { readonly window: Window; readonly pods: string; readonly isSmallest: boolean };
 
 /** Counts the queries for the parts of one question, and ends it once there is no use in asking on. */
-class Tries {
+class RetryBudget {
   readonly #asked: string;
   readonly #most: number;
   #queries = 0;
@@ -286,7 +286,7 @@ const GROWS_AFTER = { first: 2, most: 16 };
  * spent on a server that answers nothing), and after some answers twice as much, since hours differ and a refusal may have
  * been a passing one. Only what is asked at once depends on it, never what comes out.
  */
-export class Sizes {
+export class BatchSize {
   /** what to ask at once */
   most = Infinity;
   readonly smallest: number;
@@ -350,25 +350,25 @@ const SHORT = 3 * DAY;
 /** An answer that comes within this is a quick one. Seconds. */
 const QUICK = 0.5;
 
-/** Asks when it is this question's turn. */
-type Turn = <T>(ask: () => Promise<T>) => Promise<T>;
+/** Asks as soon as the limit lets this question through. */
+type Limited = <T>(ask: () => Promise<T>) => Promise<T>;
 
 /**
  * Lets the questions about one window be asked side by side, or, where there is little to ask for, one after the other as
  * long as answers come quickly: then side by side they would take all of the server's cores from others and still wait for
  * each other. After a failure what is left is not asked any more, and never answered.
  */
-export function turns({ from, to }: Window, { clock }: Monitoring): Turn {
-  const turn = pLimit(clock === undefined || to - from > SHORT ? Number.POSITIVE_INFINITY : 1);
+export function questionLimit({ from, to }: Window, { clock }: Monitoring): Limited {
+  const limit = pLimit(clock === undefined || to - from > SHORT ? Number.POSITIVE_INFINITY : 1);
   return (ask) =>
-    turn(async () => {
+    limit(async () => {
       const asked = clock?.() ?? 0;
       try {
         const answer = await ask();
-        if ((clock?.() ?? 0) - asked > QUICK) turn.concurrency = Number.POSITIVE_INFINITY;
+        if ((clock?.() ?? 0) - asked > QUICK) limit.concurrency = Number.POSITIVE_INFINITY;
         return answer;
       } catch (error) {
-        turn.clearQueue();
+        limit.clearQueue();
         throw error;
       }
     });

@@ -12,12 +12,12 @@ import {
   NotJson,
   type Sample,
   type Series,
-  type Taker,
-  labelTaker,
+  type RowHandler,
+  labelHandler,
   readJson,
   readMatrix,
   readVersion,
-  sampleTaker,
+  sampleHandler,
   streamVector,
 } from "./response.ts";
 
@@ -79,6 +79,79 @@ const WHOLE_ANSWER = { partial_response: "false", dedup: "true", max_source_reso
 export function createClient(connection: Connection): Client {
   const base = parseUrl(connection.url);
   const header = authorization(connection);
+  const { sigv4Region, timeoutSeconds } = connection;
+  const deadlineSeconds = timeoutSeconds + Math.min(timeoutSeconds, TRANSFER);
+  const source: Source = {
+    name: nameOf(base),
+    base,
+    hide: hider(base, header),
+    deadlineSeconds,
+    signed: sigv4Region !== undefined,
+  };
+  const http = httpClient(connection, header);
+  const limit = pLimit(connection.concurrency);
+  const deadline = (): AbortSignal => AbortSignal.timeout(deadlineSeconds * 1000);
+  const asker = createAsker(source);
+  // Prometheus takes no fraction of a second.
+  const timeout = Number.isInteger(timeoutSeconds) ? `${timeoutSeconds}s` : `${Math.ceil(timeoutSeconds * 1000)}ms`;
+  const ask = <T>(path: string, fields: Record<string, string>, read: (body: Readable) => Promise<T>): Promise<T> =>
+    limit(() => {
+      const signal = deadline();
+      return asker(address(base, path), { ...fields, timeout, ...WHOLE_ANSWER }, (request) =>
+        send(http, request, signal, read),
+      );
+    });
+  const longest = sigv4Region === undefined ? Number.POSITIVE_INFINITY : AMAZON_LOOKBACK;
+  const take = async <T>(query: string, at: number, begin: () => T, handler: (into: T) => RowHandler): Promise<T> => {
+    checkLookback(lookbackOf(query), longest, source.name);
+    return ask("/api/v1/query", { query, time: `${at}` }, async (body) => {
+      const into = begin();
+      // What the HTTP client has decompressed is another stream than the message that came.
+      const checked = !(body instanceof IncomingMessage);
+      await streamVector(body, source.name, handler(into), checked);
+      return into;
+    });
+  };
+  const gather: Client["gather"] = (query, at, begin, add) =>
+    take(query, at, begin, (into) => sampleHandler(source.name, (sample) => add(into, sample)));
+
+  return {
+    gather,
+    gatherBy: (label, query, at, begin, add) =>
+      take(query, at, begin, (into) => labelHandler(source.name, label, (text, value) => add(into, text, value))),
+    instant: (query, at) => {
+      const begin = (): Sample[] => [];
+      return gather(query, at, begin, (into, sample) => void into.push(sample));
+    },
+    range: async (query, from, to, step) => {
+      checkLookback(to - from + lookbackOf(query), longest, source.name);
+      return ask("/api/v1/query_range", { query, start: `${from}`, end: `${to}`, step: `${step}` }, async (body) =>
+        readMatrix(await readJson(body, source.name), source.name),
+      );
+    },
+    version: () => limit(() => versionOf(http, base, deadline(), source)),
+  };
+}
+
+/** The server's version; undefined where it does not say, or does not answer. */
+async function versionOf(
+  http: AxiosInstance,
+  base: URL,
+  signal: AbortSignal,
+  source: Source,
+): Promise<string | undefined> {
+  try {
+    const request = { method: "GET", url: address(base, "/api/v1/status/buildinfo") };
+    const build = await send(http, request, signal, (body) => readJson(body, source.name));
+    const version = readVersion(build);
+    return version === undefined ? undefined : source.hide(version).slice(0, LONGEST_VERSION);
+  } catch {
+    return undefined;
+  }
+}
+
+/** axios with the connection's credentials and certificates, which tries again what may pass. */
+function httpClient(connection: Connection, header: string | undefined): AxiosInstance {
   const { sigv4Region, orgId } = connection;
   const agent = tlsAgent(connection);
   const http = create({
@@ -94,6 +167,18 @@ export function createClient(connection: Connection): Client {
     ...(agent === undefined ? {} : { httpsAgent: agent }),
   });
   if (sigv4Region !== undefined) signWith(http, createSigner(sigv4Region));
+  readBodies(http);
+  axiosRetry(http, {
+    retries: RETRIES,
+    retryCondition: isTransient,
+    retryDelay: (count, error) =>
+      Math.min(exponentialDelay(count, error, FIRST_DELAY_MS), LONGEST_DELAY_MS) * (1 + Math.random() / 4),
+  });
+  return http;
+}
+
+/** Waits for what `transformResponse` makes of a body, so that one that was cut short counts as a failure of the request. */
+function readBodies(http: AxiosInstance): void {
   http.interceptors.response.use(
     async (response) => {
       try {
@@ -112,96 +197,30 @@ export function createClient(connection: Connection): Client {
       throw error;
     },
   );
-  axiosRetry(http, {
-    retries: RETRIES,
-    retryCondition: isTransient,
-    retryDelay: (count, error) =>
-      Math.min(exponentialDelay(count, error, FIRST_DELAY_MS), LONGEST_DELAY_MS) * (1 + Math.random() / 4),
-  });
+}
 
-  const { timeoutSeconds } = connection;
-  const deadlineSeconds = timeoutSeconds + Math.min(timeoutSeconds, TRANSFER);
-  const source: Source = {
-    name: nameOf(base),
-    base,
-    hide: hider(base, header),
-    deadlineSeconds,
-    signed: sigv4Region !== undefined,
-  };
-  const limit = pLimit(connection.concurrency);
-
-  const send = async <T>(
-    request: AxiosRequestConfig,
-    signal: AbortSignal,
-    read: (body: Readable) => Promise<T>,
-  ): Promise<T> => {
-    let refusal: unknown;
-    try {
-      const response = await http.request<T>({
-        ...request,
-        signal,
-        // Read before it is judged whether to try again, since a body may be cut short.
-        transformResponse: (body: Readable, _headers, status = 0) =>
-          status < 300 ? read(body) : startOf(addAbortSignal(signal, body)),
-        "axios-retry": { onRetry: (_count, error) => void (refusal = error) },
-      });
-      return response.data;
-    } catch (thrown) {
-      // A deadline reached while waiting to try again is the server's refusal, not a query too large.
-      throw isCancel(thrown) ? (refusal ?? thrown) : thrown;
-    }
-  };
-  const deadline = (): AbortSignal => AbortSignal.timeout(deadlineSeconds * 1000);
-  const asker = createAsker(source);
-  // Prometheus takes no fraction of a second.
-  const timeout = Number.isInteger(timeoutSeconds) ? `${timeoutSeconds}s` : `${Math.ceil(timeoutSeconds * 1000)}ms`;
-  const ask = <T>(path: string, fields: Record<string, string>, read: (body: Readable) => Promise<T>): Promise<T> =>
-    limit(() => {
-      const signal = deadline();
-      return asker(address(base, path), { ...fields, timeout, ...WHOLE_ANSWER }, (request) =>
-        send(request, signal, read),
-      );
+/** Sends a request, and reads the answer's body unless it is a refusal. Throws what axios throws. */
+async function send<T>(
+  http: AxiosInstance,
+  request: AxiosRequestConfig,
+  signal: AbortSignal,
+  read: (body: Readable) => Promise<T>,
+): Promise<T> {
+  let refusal: unknown;
+  try {
+    const response = await http.request<T>({
+      ...request,
+      signal,
+      // Read before it is judged whether to try again, since a body may be cut short.
+      transformResponse: (body: Readable, _headers, status = 0) =>
+        status < 300 ? read(body) : startOf(addAbortSignal(signal, body)),
+      "axios-retry": { onRetry: (_count, error) => void (refusal = error) },
     });
-  const longest = sigv4Region === undefined ? Number.POSITIVE_INFINITY : AMAZON_REACH;
-  const take = async <T>(query: string, at: number, begin: () => T, taker: (into: T) => Taker): Promise<T> => {
-    checkReach(reachOf(query), longest, source.name);
-    return ask("/api/v1/query", { query, time: `${at}` }, async (body) => {
-      const into = begin();
-      // What the HTTP client has decompressed is another stream than the message that came.
-      const checked = !(body instanceof IncomingMessage);
-      await streamVector(body, source.name, taker(into), checked);
-      return into;
-    });
-  };
-
-  const gather: Client["gather"] = (query, at, begin, add) =>
-    take(query, at, begin, (into) => sampleTaker(source.name, (sample) => add(into, sample)));
-
-  return {
-    gather,
-    gatherBy: (label, query, at, begin, add) =>
-      take(query, at, begin, (into) => labelTaker(source.name, label, (text, value) => add(into, text, value))),
-    instant: (query, at) => {
-      const begin = (): Sample[] => [];
-      return gather(query, at, begin, (into, sample) => void into.push(sample));
-    },
-    range: async (query, from, to, step) => {
-      checkReach(to - from + reachOf(query), longest, source.name);
-      return ask("/api/v1/query_range", { query, start: `${from}`, end: `${to}`, step: `${step}` }, async (body) =>
-        readMatrix(await readJson(body, source.name), source.name),
-      );
-    },
-    version: async () => {
-      try {
-        const request = { method: "GET", url: address(base, "/api/v1/status/buildinfo") };
-        const build = await limit(() => send(request, deadline(), (body) => readJson(body, source.name)));
-        const version = readVersion(build);
-        return version === undefined ? undefined : source.hide(version).slice(0, LONGEST_VERSION);
-      } catch {
-        return undefined;
-      }
-    },
-  };
+    return response.data;
+  } catch (thrown) {
+    // A deadline reached while waiting to try again is the server's refusal, not a query too large.
+    throw isCancel(thrown) ? (refusal ?? thrown) : thrown;
+  }
 }
 
 /** The beginning of a refusal's text; one that stops in the middle, or does not end in time, says as much as there is. */
@@ -236,10 +255,10 @@ function signWith(http: AxiosInstance, sign: Signer): void {
 }
 
 /** Amazon answers instant queries that look back less than this; longer ones are a 422 (quota "query time range"), seconds. */
-const AMAZON_REACH = 32 * 86_400;
+const AMAZON_LOOKBACK = 32 * 86_400;
 
 /** How far a query looks back from the moment it is evaluated at, seconds: its longest range, e.g. 3900 for `x[3900s]`. */
-function reachOf(query: string): number {
+function lookbackOf(query: string): number {
   // A label's value may look like a range.
   const code = query.replace(/"(?:[^"\\]|\\.)*"/g, '""');
   return [...code.matchAll(/\[(\d+)s\]/g)].reduce((most, [, seconds]) => Math.max(most, Number(seconds)), 0);
@@ -249,7 +268,7 @@ function reachOf(query: string): number {
  * Refuses what the server would refuse, before it is asked, so that less is asked instead.
  * Throws `prometheus_too_large` for a reach of `limit` seconds or more.
  */
-function checkReach(seconds: number, limit: number, server: string): void {
+function checkLookback(seconds: number, limit: number, server: string): void {
   if (seconds < limit) return;
   throw new GridmeterError(
     "prometheus_too_large",

@@ -185,7 +185,12 @@ export async function readJson(body: Readable, source: string): Promise<unknown>
  * Throws `NotJson`, whatever the stream fails with, `prometheus_bad_answer`, `prometheus_incomplete` and, for a longer
  * answer than can be held, `prometheus_too_large`.
  */
-export async function streamVector(body: Readable, source: string, taker: Taker, checked = false): Promise<void> {
+export async function streamVector(
+  body: Readable,
+  source: string,
+  handler: RowHandler,
+  checked = false,
+): Promise<void> {
   let head: string | undefined;
   let held = "";
   let length = 0;
@@ -206,13 +211,13 @@ export async function streamVector(body: Readable, source: string, taker: Taker,
     const last = held.lastIndexOf(ROW);
     cuttable = last > 0;
     if (!cuttable) continue;
-    if (!taker.text(held.slice(0, last))) throw new NotJson((head + held).slice(0, BATCH));
+    if (!handler.text(held.slice(0, last))) throw new NotJson((head + held).slice(0, BATCH));
     held = held.slice(last + 1);
   }
   const rest = (head ?? "") + held;
   const json = parseJson(rest);
   if (json === undefined) throw new NotJson(rest.slice(0, BATCH));
-  taker.parsed(readVector(json, source));
+  handler.parsed(readVector(json, source));
 }
 
 /** A body's text as it arrives. Bytes that are no UTF-8 are an error: replaced, they would make one uid of two. */
@@ -232,14 +237,14 @@ function refuseLonger(length: number, longest: number, source: string): void {
 }
 
 /** Takes the rows of an instant query's answer as they arrive. Both throw `prometheus_bad_answer`. */
-export type Taker = {
+export type RowHandler = {
   /** Rows as they are written, a comma between two. False if that is no JSON; some of them may be taken then. */
   readonly text: (rows: string) => boolean;
   readonly parsed: (rows: readonly unknown[]) => void;
 };
 
 /** Takes rows of any labels. */
-export function sampleTaker(source: string, add: (sample: Sample) => void): Taker {
+export function sampleHandler(source: string, add: (sample: Sample) => void): RowHandler {
   const parsed = (rows: readonly unknown[]): void => {
     for (const row of rows) add(readSample(row, source));
   };
@@ -260,8 +265,8 @@ export function sampleTaker(source: string, add: (sample: Sample) => void): Take
  * first that is not (a text with an escape, say), the others that came with it are read as any other JSON.
  * @param label a Prometheus label name
  */
-export function labelTaker(source: string, label: string, add: (text: string, value: number) => void): Taker {
-  const asJson = sampleTaker(source, ({ labels, value }) => add(labels[label] ?? "", value));
+export function labelHandler(source: string, label: string, add: (text: string, value: number) => void): RowHandler {
+  const asJson = sampleHandler(source, ({ labels, value }) => add(labels[label] ?? "", value));
   const row = new RegExp(
     String.raw`\{"metric":\{"${label}":"([ !#-[\]-~]*)"\},"value":\[(?:0|[1-9]\d*)(?:\.\d+)?,"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)"\]\}(?:,(?=\{)|$)`,
     "y",

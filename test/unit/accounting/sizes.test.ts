@@ -1,10 +1,10 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { Sizes } from "../../../lib/accounting/model/split.ts";
+import { BatchSize } from "../../../lib/accounting/model/split.ts";
 
 /** Sizes that have learnt: 16 was refused, 8 is answered. */
-function learnt(): Sizes {
-  const sizes = new Sizes(1);
+function learnt(): BatchSize {
+  const sizes = new BatchSize(1);
   sizes.answered(1);
   expect(sizes.refused(16, 1)).toBe(8);
   sizes.answered(8);
@@ -12,7 +12,7 @@ function learnt(): Sizes {
 }
 
 /** How many answers it takes until more is asked. */
-function answersUntilMore(sizes: Sizes): number {
+function answersUntilMore(sizes: BatchSize): number {
   const { most } = sizes;
   for (let answers = 1; ; answers += 1) {
     sizes.answered(most);
@@ -51,7 +51,7 @@ describe("what was answered before", () => {
 
 describe("more is tried", () => {
   test("soon after a size is refused for the first time, and less often each time that more was tried in vain", () => {
-    const sizes = new Sizes(1);
+    const sizes = new BatchSize(1);
     sizes.answered(1);
     sizes.refused(32, 1);
     sizes.answered(16);
@@ -85,7 +85,7 @@ test("whole numbers, below 1 powers of 1/2, never less than the smallest, and sm
   const smallest = fc.constantFrom(1, 1 / 2, 1 / 256);
   fc.assert(
     fc.property(smallest, fc.integer({ min: 1, max: 10_000 }), fc.boolean(), (least, first, known) => {
-      const sizes = new Sizes(least);
+      const sizes = new BatchSize(least);
       if (known) sizes.answered(least);
       let size = first;
       for (let inARow = 1; size > least; inARow += 1) {

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { SHARDS, Tiling, ask, prefixesOf, shardsOf } from "../../../lib/accounting/model/split.ts";
+import { SHARDS, BatchSizes, ask, prefixesOf, shardsOf } from "../../../lib/accounting/model/split.ts";
 import type { Monitoring, Only, Window } from "../../../lib/accounting/model/monitoring.ts";
 import { GridmeterError } from "../../../lib/shared/errors.ts";
 import { Random } from "../../simulator/index.ts";
@@ -39,7 +39,7 @@ const refused = (asked: readonly { refused: boolean }[]): number => asked.filter
 describe("what a server answers at once is remembered", () => {
   test("so later pieces are hardly refused", async () => {
     const { monitoring, asked } = server(longerThan(20));
-    const tiling = new Tiling();
+    const tiling = new BatchSizes();
     await ask(monitoring, "end", WEEK, ignore, tiling);
     const first = refused(asked);
     for (let piece = 0; piece < 10; piece += 1) await ask(monitoring, "end", WEEK, ignore, tiling);
@@ -49,7 +49,7 @@ describe("what a server answers at once is remembered", () => {
 
   test("for each fact by itself", async () => {
     const { monitoring, asked } = server(longerThan(20));
-    const tiling = new Tiling();
+    const tiling = new BatchSizes();
     await ask(monitoring, "end", WEEK, ignore, tiling);
     asked.length = 0;
     await ask(monitoring, "start", WEEK, ignore, tiling);
@@ -59,7 +59,7 @@ describe("what a server answers at once is remembered", () => {
   test("and tried again for more: a server that was busy for a while is soon asked for whole weeks again", async () => {
     let busy = true;
     const { monitoring, asked } = server((window) => (busy ? longerThan(2)(window) : undefined));
-    const tiling = new Tiling();
+    const tiling = new BatchSizes();
     await ask(monitoring, "end", WEEK, ignore, tiling);
     busy = false;
     asked.length = 0;
@@ -71,7 +71,7 @@ describe("what a server answers at once is remembered", () => {
   test("a refusal by chance costs one question in parts, not the size", async () => {
     let count = 0;
     const { monitoring, asked } = server(() => ((count += 1) === 3 ? "prometheus_too_large" : undefined));
-    const tiling = new Tiling();
+    const tiling = new BatchSizes();
     for (let piece = 0; piece < 4; piece += 1) await ask(monitoring, "end", WEEK, ignore, tiling);
     expect(asked.map(({ hours }) => hours)).toEqual([168, 168, 168, 84, 84, 168]);
   });
@@ -122,7 +122,7 @@ describe("there is an end to asking", () => {
         const { monitoring, asked } = server(() =>
           random.int(1, 100) <= percent ? "prometheus_too_large" : undefined,
         );
-        const tiling = new Tiling();
+        const tiling = new BatchSizes();
         try {
           for (let piece = 0; piece < 20; piece += 1) await ask(monitoring, "end", WEEK, ignore, tiling);
         } catch {

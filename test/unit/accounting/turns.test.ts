@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { turns } from "../../../lib/accounting/model/split.ts";
+import { questionLimit } from "../../../lib/accounting/model/split.ts";
 import { stubMonitoring } from "../../support/stub-monitoring.ts";
 import { DAY } from "./world.ts";
 
@@ -9,7 +9,7 @@ async function underWay(days: number, seconds: number, withClock = true): Promis
   let now = 0;
   let open = 0;
   const found: number[] = [];
-  const turn = turns({ from: 0, to: days * DAY }, stubMonitoring(withClock ? { clock: () => now } : {}));
+  const turn = questionLimit({ from: 0, to: days * DAY }, stubMonitoring(withClock ? { clock: () => now } : {}));
   const ask = async (): Promise<void> => {
     found.push((open += 1));
     await sleep(1);
@@ -35,7 +35,7 @@ describe("what a daily run asks for comes one after the other, so that the serve
   });
 
   test("after a failure nothing more is asked", async () => {
-    const turn = turns({ from: 0, to: DAY }, stubMonitoring({ clock: () => 0 }));
+    const turn = questionLimit({ from: 0, to: DAY }, stubMonitoring({ clock: () => 0 }));
     let asked = 0;
     const all = Promise.all([
       turn(() => Promise.reject(new Error("no"))),

@@ -220,12 +220,12 @@ const RUNS_APART = 8;
  */
 export class FairOrder {
   #run = 0;
-  #turns: ReadonlyMap<string, { readonly run: number; readonly failed: boolean }> = new Map();
+  #lastReads: ReadonlyMap<string, { readonly run: number; readonly failed: boolean }> = new Map();
 
   arrange(ids: readonly string[]): readonly string[] {
     const rank = (id: string): number => {
-      const turn = this.#turns.get(id);
-      return turn === undefined ? 0 : turn.run + (turn.failed ? RUNS_APART : 0);
+      const last = this.#lastReads.get(id);
+      return last === undefined ? 0 : last.run + (last.failed ? RUNS_APART : 0);
     };
     return [...ids].sort((a, b) => rank(a) - rank(b));
   }
@@ -234,10 +234,10 @@ export class FairOrder {
   remember(ids: readonly string[], begun: ReadonlySet<string>, failed: ReadonlySet<string>): void {
     this.#run += 1;
     const turns = ids.flatMap((id) => {
-      const turn = begun.has(id) ? { run: this.#run, failed: failed.has(id) } : this.#turns.get(id);
-      return turn === undefined ? [] : [[id, turn] as const];
+      const last = begun.has(id) ? { run: this.#run, failed: failed.has(id) } : this.#lastReads.get(id);
+      return last === undefined ? [] : [[id, last] as const];
     });
-    this.#turns = new Map(turns);
+    this.#lastReads = new Map(turns);
   }
 }
 

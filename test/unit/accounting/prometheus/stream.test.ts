@@ -1,7 +1,7 @@
 import { Readable } from "node:stream";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { NotJson, type Sample, sampleTaker, streamVector } from "../../../../lib/accounting/prometheus/response.ts";
+import { NotJson, type Sample, sampleHandler, streamVector } from "../../../../lib/accounting/prometheus/response.ts";
 
 type Row = { readonly metric: Record<string, string>; readonly value: [number, string] };
 type Body = { readonly rows: readonly Row[]; readonly more?: object; readonly first?: object };
@@ -17,7 +17,7 @@ async function read(text: string, chunk = 1 << 16): Promise<readonly Sample[]> {
     bytes.subarray(index * chunk, (index + 1) * chunk),
   );
   const samples: Sample[] = [];
-  const taker = sampleTaker("Prometheus", (sample) => samples.push(sample));
+  const taker = sampleHandler("Prometheus", (sample) => samples.push(sample));
   await streamVector(Readable.from(chunks, { objectMode: false }), "Prometheus", taker);
   return samples;
 }

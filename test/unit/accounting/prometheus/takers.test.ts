@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type Sample, labelTaker, sampleTaker } from "../../../../lib/accounting/prometheus/response.ts";
+import { type Sample, labelHandler, sampleHandler } from "../../../../lib/accounting/prometheus/response.ts";
 
 type Taken = readonly (readonly [text: string, value: number])[];
 type Outcome = { readonly isJson: boolean; readonly taken: Taken } | { readonly code: unknown };
@@ -17,10 +17,10 @@ function outcome(use: (taken: [string, number][]) => boolean): Outcome {
 }
 
 const byLabel = (rows: string, label = "uid"): Outcome =>
-  outcome((taken) => labelTaker("Prometheus", label, (text, value) => taken.push([text, value])).text(rows));
+  outcome((taken) => labelHandler("Prometheus", label, (text, value) => taken.push([text, value])).text(rows));
 const asJson = (rows: string, label = "uid"): Outcome =>
   outcome((taken) =>
-    sampleTaker("Prometheus", ({ labels, value }: Sample) => taken.push([labels[label] ?? "", value])).text(rows),
+    sampleHandler("Prometheus", ({ labels, value }: Sample) => taken.push([labels[label] ?? "", value])).text(rows),
   );
 
 const row = (uid: string, value: string, time = "1741564800.123"): string =>
