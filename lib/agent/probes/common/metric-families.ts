@@ -81,30 +81,6 @@ export const GPU_METRICS = {
 
 export type GpuMetricName = keyof typeof GPU_METRICS;
 
-/** A value that may not have been read. Booleans are published as 0 and 1. */
-export type GpuSample = {
-  readonly metric: GpuMetricName;
-  readonly labels: Labels;
-  readonly value: number | boolean | undefined;
-};
-
-/** Gathers samples by metric, in the order in which metrics come. What was not read is left out, and so are empty metrics. */
-export const gpuMetrics = (samples: readonly GpuSample[]): Metric[] => {
-  const byName = new Map<GpuMetricName, { labels: Labels; value: number }[]>();
-  for (const { metric, labels, value } of samples) {
-    if (value === undefined || !Number.isFinite(Number(value))) continue;
-    const rows = byName.get(metric) ?? [];
-    rows.push({ labels, value: Number(value) });
-    byName.set(metric, rows);
-  }
-  return [...byName].map(([name, rows]) => ({
-    name,
-    help: GPU_METRICS[name].help,
-    type: GPU_METRICS[name].type,
-    samples: rows,
-  }));
-};
-
 const CONTAINER = ["container_id", "name", "namespace", "pod", "container"] as const;
 const CONTAINER_GPU = [...CONTAINER, "gpu", "minor_number", "uuid"] as const;
 const containerGauge = (help: string, labels: readonly string[] = CONTAINER): Entry => ({
@@ -210,25 +186,31 @@ export const NODE_METRICS = {
 export type NodeMetricName = keyof typeof NODE_METRICS;
 
 /** A value that may not have been read. Booleans are published as 0 and 1. */
-export type NodeSample = {
-  readonly metric: NodeMetricName;
+type SampleOf<Name> = {
+  readonly metric: Name;
   readonly labels: Labels;
   readonly value: number | boolean | undefined;
 };
+export type GpuSample = SampleOf<GpuMetricName>;
+export type NodeSample = SampleOf<NodeMetricName>;
+
+export const gpuMetrics = (samples: readonly GpuSample[]): Metric[] => metricsOf(GPU_METRICS, samples);
+export const nodeMetrics = (samples: readonly NodeSample[]): Metric[] => metricsOf(NODE_METRICS, samples);
 
 /** Gathers samples by metric, in the order in which metrics come. What was not read is left out, and so are empty metrics. */
-export const nodeMetrics = (samples: readonly NodeSample[]): Metric[] => {
-  const byName = new Map<NodeMetricName, { labels: Labels; value: number }[]>();
+function metricsOf<Name extends string>(
+  catalogue: Readonly<Record<Name, Entry>>,
+  samples: readonly SampleOf<Name>[],
+): Metric[] {
+  const byName = new Map<Name, { labels: Labels; value: number }[]>();
   for (const { metric, labels, value } of samples) {
     if (value === undefined || !Number.isFinite(Number(value))) continue;
     const rows = byName.get(metric) ?? [];
     rows.push({ labels, value: Number(value) });
     byName.set(metric, rows);
   }
-  return [...byName].map(([name, rows]) => ({
-    name,
-    help: NODE_METRICS[name].help,
-    type: NODE_METRICS[name].type,
-    samples: rows,
-  }));
-};
+  return [...byName].map(([name, rows]) => {
+    const { help, type } = catalogue[name];
+    return { name, help, type, samples: rows };
+  });
+}
