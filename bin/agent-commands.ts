@@ -1,7 +1,7 @@
+import { setFlagsFromString } from "node:v8";
 import { Option } from "@commander-js/extra-typings";
 import type { Command } from "@commander-js/extra-typings";
-import { json, run, version } from "./command-line.ts";
-import { saveMemory } from "./little-memory.ts";
+import { AGENT_COMMANDS, json, run, version } from "./command-line.ts";
 
 const agentConfig = () =>
   new Option("--config <file>", "the agent's configuration, YAML or JSON (default: GRIDMETER_AGENT_CONFIG, else none)");
@@ -15,7 +15,7 @@ const pushgateway = () =>
 export function addAgentCommands(program: Command): void {
   program
     .command("agent")
-    .description("on each node: run probes and publish what they read, on a Pushgateway and a port, until SIGTERM")
+    .description(AGENT_COMMANDS.agent)
     .addOption(agentConfig())
     .addOption(pushgateway())
     .option("--listen <address>", "host:port, :port, or off (default: listen of the configuration, else :9102)")
@@ -32,7 +32,7 @@ export function addAgentCommands(program: Command): void {
 
   program
     .command("probe")
-    .description("run one probe once and print its metrics; publishes nothing")
+    .description(AGENT_COMMANDS.probe)
     .argument("[name]", "the probe: see --list")
     .addOption(agentConfig())
     .option("--input <file>", "parse a saved output of its command (- for stdin) instead of running it")
@@ -44,9 +44,7 @@ export function addAgentCommands(program: Command): void {
 
   program
     .command("reap")
-    .description(
-      "delete the groups of dead agents from a Pushgateway: those of their job with a label probe, and no others",
-    )
+    .description(AGENT_COMMANDS.reap)
     .addOption(agentConfig())
     .addOption(pushgateway())
     .option("--job <name>", "the agents' job (default: that of the configuration, else gridmeter_agent)")
@@ -54,4 +52,24 @@ export function addAgentCommands(program: Command): void {
     .option("--dry-run", "only show what would be deleted")
     .addOption(json())
     .action((options) => run(async () => (await import("./commands/reap.ts")).reap(options), options.json));
+}
+
+/** What V8 is asked for in the agent. Together they save 14 MiB of 85, and cost no CPU time (bench/README.md, Node agent). */
+const FLAGS: readonly string[] = [
+  // The space for new objects stays at the 1 MB it begins with. It would become 48, as nobody collects it before it is full.
+  "--semi-space-growth-factor=1",
+  // What runs for some milliseconds a second is not worth the optimizing compilers: they, what they note down and what they
+  // make take 10 MB, and as much time as their code saves.
+  "--no-opt",
+  "--no-maglev",
+  // Collects old objects before there are as many of them again.
+  "--optimize-for-size",
+];
+
+/**
+ * Makes V8 save memory where it can choose between memory and time, for a program that lives long and computes little. To be
+ * called before the rest of the program is loaded. Has no effect on results.
+ */
+function saveMemory(): void {
+  for (const flag of FLAGS) setFlagsFromString(flag);
 }

@@ -36,3 +36,10 @@ export async function run(command: () => Promise<number>, json: boolean | undefi
 }
 
 export const json = () => new Option("--json", "print one JSON object on stdout");
+
+/** The commands of the node agent, which is a program of its own: `gridmeter-agent`, beside this one. */
+export const AGENT_COMMANDS = {
+  agent: "on each node: run probes and publish what they read, on a Pushgateway and a port, until SIGTERM",
+  probe: "run one probe once and print its metrics; publishes nothing",
+  reap: "delete the groups of dead agents from a Pushgateway: those of their job with a label probe, and no others",
+} as const;

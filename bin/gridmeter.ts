@@ -1,7 +1,10 @@
+import { existsSync, realpathSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
 import { Option } from "@commander-js/extra-typings";
-import { addAgentCommands } from "./agent-commands.ts";
-import { json, newProgram, run } from "./command-line.ts";
+import { AGENT_COMMANDS, json, newProgram, run } from "./command-line.ts";
 import { several } from "./commands/options.ts";
+import { plainText } from "../lib/shared/text.ts";
 
 const envFile = () => new Option("-e, --env-file <file>", "read settings from this file; the environment wins over it");
 const ledger = (unset = "else ./gridmeter-data/ledger") =>
@@ -111,6 +114,29 @@ program
   .option("--visibility <duration>", "how long others do not see a queue message that is being dealt with", "5m")
   .action((options) => run(async () => (await import("./commands/spool.ts")).spool(options), false));
 
-addAgentCommands(program);
+for (const [name, description] of Object.entries(AGENT_COMMANDS)) program.command(name).description(description);
 
-void program.parseAsync();
+const [, self = "", command = "", topic = ""] = process.argv;
+if (command in AGENT_COMMANDS) runAgent();
+else if (command === "help" && topic in AGENT_COMMANDS) runAgent([topic, "--help"]);
+else void program.parseAsync();
+
+/**
+ * Runs the agent's program, which lies beside the real file of this one: an agent lives long, and has no use for the code of the
+ * accounting in its memory.
+ */
+function runAgent(args = process.argv.slice(2)): void {
+  const folder = dirname(realpathSync(self));
+  const names = ["gridmeter-agent.cjs", "gridmeter-agent", "gridmeter-agent.ts"];
+  const file = names.map((name) => join(folder, name)).find((path) => existsSync(path));
+  if (file === undefined) {
+    process.stderr.write(
+      `gridmeter: ${command} is a command of the node agent, whose program is not there: neither gridmeter-agent.cjs nor gridmeter-agent ` +
+        `is in ${plainText(folder)}. Nothing was started. Copy dist/gridmeter-agent.cjs beside gridmeter.\n`,
+    );
+    process.exitCode = 2;
+    return;
+  }
+  process.argv = [process.argv[0] ?? "", self, ...args];
+  createRequire(file)(file);
+}

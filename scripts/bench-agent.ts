@@ -15,7 +15,9 @@ some 45 MB, which all node processes of a machine share. At the default interval
 /** Measures for about three minutes, prints the tables, and gives the section of bench/results.md. */
 export async function benchAgent(secondsEach = 60): Promise<string> {
   const say = (text: string): void => void process.stderr.write(`bench: agent: ${text}\n`);
-  const { file, bytes: bundleBytes } = await bundle();
+  const program = (await bundle()).find(({ name }) => name === "gridmeter-agent");
+  if (program === undefined) throw new Error("the build made no gridmeter-agent");
+  const { file, bytes: bundleBytes } = program;
   say("a minute with 2 GPUs");
   const two = await minute(file, 2, secondsEach);
   say("a minute with 8 GPUs, and 1,000 scrapes while all hangs");

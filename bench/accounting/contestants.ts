@@ -43,14 +43,14 @@ export class Contestants {
   }
 
   /**
-   * Builds the one file that is shipped, from the tree as it stands, and bundles the programs beside it: understanding
+   * Builds what is shipped, from the tree as it is, and bundles the programs beside it: understanding
    * TypeScript would cost each of them 40 MB and a part of a second.
    */
   static async open(): Promise<Contestants> {
     const folder = await mkdtemp(join(tmpdir(), "gridmeter-bench-run-"));
     process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
     const cli = join(folder, "gridmeter.cjs");
-    await copyFile((await bundle()).file, cli);
+    for (const { name, file } of await bundle()) await copyFile(file, join(folder, `${name}.cjs`));
     buildSync({
       absWorkingDir: import.meta.dirname,
       entryPoints: ["probe.ts", "run-reference.ts", "run-replay.ts"],

@@ -244,7 +244,7 @@ describe("the systemd unit", () => {
       const { stdout, stderr } = await promisify(execFile)(verify, ["verify", file]);
       expect(`${stdout}${stderr}`).not.toContain("gridmeter-agent");
     }
-    expect(settings.get("ExecStart")).toBe("/usr/local/bin/gridmeter agent --config /etc/gridmeter/agent.yaml");
+    expect(settings.get("ExecStart")).toBe("/usr/local/bin/gridmeter-agent agent --config /etc/gridmeter/agent.yaml");
   });
 });
 
@@ -256,9 +256,14 @@ describe("the image", () => {
 
   test("has Node 24, an init that reaps, and the bundle", () => {
     expect(dockerfile).toMatch(/^FROM node:24-slim$/m);
-    expect(dockerfile).toMatch(/^ENTRYPOINT \["\/usr\/bin\/tini", "-s", "--", "\/usr\/local\/bin\/gridmeter"\]$/m);
-    expect(dockerfile).toMatch(/^COPY --chmod=755 dist\/gridmeter\.cjs \/usr\/local\/bin\/gridmeter$/m);
-    expect(text("docker/Dockerfile.dockerignore").trim().split("\n").slice(-2)).toEqual(["*", "!dist/gridmeter.cjs"]);
+    expect(dockerfile).toMatch(
+      /^ENTRYPOINT \["\/usr\/bin\/tini", "-s", "--", "\/usr\/local\/bin\/gridmeter-agent"\]$/m,
+    );
+    expect(dockerfile).toMatch(/^COPY --chmod=755 dist\/gridmeter-agent\.cjs \/usr\/local\/bin\/gridmeter-agent$/m);
+    expect(text("docker/Dockerfile.dockerignore").trim().split("\n").slice(-2)).toEqual([
+      "*",
+      "!dist/gridmeter-agent.cjs",
+    ]);
   });
 
   test("has every command that probes run by default, but for those that belong to the node", () => {
