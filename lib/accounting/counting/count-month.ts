@@ -1,7 +1,7 @@
 import { GridmeterError } from "../../shared/errors.ts";
 import { greatest } from "../../shared/lists.ts";
 import type { Monitoring, Sighting, Window } from "../model/monitoring.ts";
-import type { BatchSizes } from "../model/split.ts";
+import type { LongestWindows } from "../model/split.ts";
 import { type Tenant, isIndividual } from "../model/tenant.ts";
 import { DAY, type Period, endOfDay, endOfMonth, showDays, showStretches, startOf } from "../model/time.ts";
 import type { Uids } from "./columns.ts";
@@ -245,7 +245,7 @@ type PieceOptions = {
   /** all signs of monitoring */
   readonly seen: readonly number[];
   /** what the server is known to answer at once; it learns */
-  readonly batchSizes: BatchSizes;
+  readonly longest: LongestWindows;
   /** the end of all that is asked for, seconds: requests that are missing are looked for up to here */
   readonly until: number;
 };
@@ -257,7 +257,7 @@ export async function countPiece(
   days: readonly [string, ...string[]],
   options: PieceOptions,
 ): Promise<CountedPiece> {
-  const { observed, seen, batchSizes } = options;
+  const { observed, seen, longest } = options;
   const watched = days.flatMap((day) => observed.get(day) ?? []);
   const from = startOf(days[0]);
   const to = greatest(watched.map((day) => day.until));
@@ -269,13 +269,13 @@ export async function countPiece(
     monitoring,
     { from, to },
     days,
-    { lastSeen, withVo, withNames, batchSizes },
+    { lastSeen, withVo, withNames, longest },
     options,
   );
   const { finished, count, uids } = pods;
   const last = endOfDay(days.at(-1) ?? days[0]);
   const mine = { [Symbol.iterator]: () => endingIn(finished, from, last) };
-  const details = await askDetails(tenant, monitoring, { from, to }, mine, batchSizes, uids);
+  const details = await askDetails(tenant, monitoring, { from, to }, mine, longest, uids);
   const open = new Map([...pods.open].filter(([, { day }]) => days.includes(day)));
   return {
     open,
@@ -338,7 +338,7 @@ async function askDetails(
   monitoring: Monitoring,
   asked: Window,
   pods: Iterable<FinishedPod>,
-  batchSizes: BatchSizes,
+  longest: LongestWindows,
   uids: Uids,
 ): Promise<Details> {
   const none = noDetails(tenant);
@@ -347,9 +347,9 @@ async function askDetails(
   // A restarted container's counter ends long before its pod, so what was measured is asked from the earliest start on.
   const window = { from: starts.reduce((a, b) => Math.min(a, b), asked.from), to: asked.to };
   const [cpu, memoryRequest, memoryUsed] = await Promise.all([
-    none.cpu === undefined ? undefined : askCpu(monitoring, window.from, window.to, batchSizes, uids),
-    none.memoryRequest === undefined ? undefined : askMemoryRequests(monitoring, window, pods, batchSizes, uids),
-    none.memoryUsed === undefined ? undefined : askMemoryUsed(monitoring, window, batchSizes, uids),
+    none.cpu === undefined ? undefined : askCpu(monitoring, window.from, window.to, longest, uids),
+    none.memoryRequest === undefined ? undefined : askMemoryRequests(monitoring, window, pods, longest, uids),
+    none.memoryUsed === undefined ? undefined : askMemoryUsed(monitoring, window, longest, uids),
   ]);
   return {
     ...(cpu === undefined ? {} : { cpu }),

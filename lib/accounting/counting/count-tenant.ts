@@ -1,7 +1,7 @@
 import pLimit from "p-limit";
 import { greatest } from "../../shared/lists.ts";
 import type { Monitoring, Sighting, Window } from "../model/monitoring.ts";
-import { BatchSizes } from "../model/split.ts";
+import { LongestWindows } from "../model/split.ts";
 import { type Tenant, isIndividual } from "../model/tenant.ts";
 import { type Period, addMonths, endOfDay, startOf } from "../model/time.ts";
 import {
@@ -18,15 +18,13 @@ import type { Checkpoint, CountedPiece, FreshDay, Held, Ledger } from "./ledger.
 import { withCpuSeen } from "./missing-cpu.ts";
 import { OpenPods } from "./open-pods.ts";
 import {
-  FIRST_PIECE_SIZE,
-  JOBS_PIECE_SIZE,
+  FIRST_PIECE,
   MOST_PODS,
   type MonthPlan,
   type PlanOptions,
-  STOPPABLE_PIECE_SIZE,
   firstPiece,
   lookAhead,
-  pieceSizeAfter,
+  nextPieceDays,
   planMonth,
   watchWindow,
 } from "./schedule.ts";
@@ -198,31 +196,28 @@ async function countPieces(
   const lastDay = months.flatMap(({ plan }) => plan.needed).at(-1);
   const until = lastDay === undefined ? options.now : Math.min(options.now, endOfDay(lastDay));
   const openPods = new OpenPods([...held.values()].flatMap((each) => [...each.open]));
-  const batchSizes = new BatchSizes();
+  const longest = new LongestWindows();
   const writing = pLimit(DAYS_AT_ONCE);
   const mostPods = isIndividual(tenant) ? MOST_PODS.jobs : MOST_PODS.figures;
-  let size =
-    options.stop !== undefined ? STOPPABLE_PIECE_SIZE : isIndividual(tenant) ? JOBS_PIECE_SIZE : FIRST_PIECE_SIZE;
+  let size: number = FIRST_PIECE[options.stop !== undefined ? "stoppable" : isIndividual(tenant) ? "jobs" : "figures"];
   const asked = { days: 0, pieces: 0 };
   let warning: string | undefined;
   let done = 0;
   options.progress?.(0, days);
-  for (let next = nextPiece(wanted, size.days); next !== undefined; next = nextPiece(wanted, size.days)) {
+  for (let next = nextPiece(wanted, size); next !== undefined; next = nextPiece(wanted, size)) {
     // The first piece is always counted, so that every invocation gets further.
     if (asked.pieces > 0 && options.stop?.() === true) return { asked, interrupted: true, warning };
     const { month, days: piece } = next;
     asked.pieces += 1;
     asked.days += piece.length;
-    const started = monitoring.clock?.();
     try {
       const counted = await countPiece(tenant, monitoring, piece, {
         observed: month.observed,
         seen: sighting.cells,
-        batchSizes,
+        longest,
         until,
       });
-      const seconds = started === undefined ? undefined : (monitoring.clock?.() ?? started) - started;
-      size = pieceSizeAfter(size, { days: piece.length, seconds, pods: counted.finished }, mostPods);
+      size = nextPieceDays({ days: piece.length, pods: counted.finished }, size, mostPods);
       warning = (await checkPiece(counted, checks)) ?? warning;
       await keepPiece(counted, month);
     } catch (error) {

@@ -1,6 +1,6 @@
 import { GridmeterError } from "../../shared/errors.ts";
 import { CELL, type Fact, type Monitoring, type Row, type Window } from "../model/monitoring.ts";
-import { type BatchSizes, ask } from "../model/split.ts";
+import { type LongestWindows, ask } from "../model/split.ts";
 import { Column, Parts, type Uids, ownText } from "./columns.ts";
 
 /** More pods than this are not asked for one by one, but all there are. */
@@ -21,7 +21,7 @@ export async function askColumn(
   fact: "end" | "start" | "succeeded" | "failed" | "runningUntil" | "lastDay",
   window: Window,
   uids: Uids,
-  batchSizes?: BatchSizes,
+  longest?: LongestWindows,
   column: Column = new Column(),
   only?: readonly string[],
 ): Promise<Column> {
@@ -31,7 +31,7 @@ export async function askColumn(
     likely = place + 1;
     column.raise(place, value);
   };
-  await ask(monitoring, fact, window, take, batchSizes, only);
+  await ask(monitoring, fact, window, take, longest, only);
   refuseInfinite(fact, column, uids);
   return column;
 }
@@ -43,13 +43,13 @@ export async function askNames(
   uids: Uids,
   ends: Column,
   names: Map<string, string>,
-  batchSizes?: BatchSizes,
+  longest?: LongestWindows,
 ): Promise<void> {
   const take = ({ uid, value, text = "" }: Row): void => {
     ends.raise(uids.place(uid), value);
     if (text > (names.get(uid) ?? "")) names.set(uid, text);
   };
-  await ask(monitoring, "name", window, take, batchSizes);
+  await ask(monitoring, "name", window, take, longest);
   refuseInfinite("end", ends, uids);
 }
 
@@ -85,7 +85,7 @@ export async function askVos(
   monitoring: Monitoring,
   window: Window,
   vos: Map<string, string>,
-  batchSizes?: BatchSizes,
+  longest?: LongestWindows,
 ): Promise<void> {
   // There are few VOs, and a text out of an answer would be one of its own for each pod.
   const known = new Map<string, string>();
@@ -97,13 +97,13 @@ export async function askVos(
     if (held !== undefined && held !== shared) disagreeing.add(ownText(uid));
     else if (held === undefined) vos.set(ownText(uid), shared);
   };
-  await ask(monitoring, "vo", window, take, batchSizes);
+  await ask(monitoring, "vo", window, take, longest);
   if (disagreeing.size === 0) return;
   const copies: Copies<string> = new Map();
   const takeCopy = ({ uid, text = "", at = 0 }: Row): void => {
     if (disagreeing.has(uid)) note(copies, ownText(uid), ownText(text), ownText(text), at);
   };
-  await ask(monitoring, "voAt", window, takeCopy, batchSizes, [...disagreeing]);
+  await ask(monitoring, "voAt", window, takeCopy, longest, [...disagreeing]);
   for (const [uid, held] of copies) vos.set(uid, newest(held) ?? "");
 }
 
@@ -123,10 +123,10 @@ export async function askRequests(
   of: keyof typeof REQUESTS,
   window: Window,
   uids: Uids,
-  batchSizes?: BatchSizes,
+  longest?: LongestWindows,
 ): Promise<Column> {
-  const parts = await askParts(monitoring, REQUESTS[of].scheduled, window, uids, batchSizes);
-  return totals(monitoring, of, window, uids, parts, batchSizes);
+  const parts = await askParts(monitoring, REQUESTS[of].scheduled, window, uids, longest);
+  return totals(monitoring, of, window, uids, parts, longest);
 }
 
 /**
@@ -140,13 +140,13 @@ export async function askUnscheduled(
   lacking: readonly string[],
   uids: Uids,
   requests: Column,
-  batchSizes?: BatchSizes,
+  longest?: LongestWindows,
 ): Promise<void> {
   if (lacking.length === 0) return;
   const wanted = new Set(lacking);
   const fact = REQUESTS[of].unscheduled;
-  const parts = await askParts(monitoring, fact, window, uids, batchSizes, (uid) => wanted.has(uid), named(lacking));
-  const sums = await totals(monitoring, of, window, uids, parts, batchSizes);
+  const parts = await askParts(monitoring, fact, window, uids, longest, (uid) => wanted.has(uid), named(lacking));
+  const sums = await totals(monitoring, of, window, uids, parts, longest);
   for (const uid of lacking) {
     const value = sums.get(uids.place(uid));
     if (value !== undefined) requests.set(uids.place(uid), value);
@@ -158,7 +158,7 @@ async function askParts(
   fact: Fact,
   window: Window,
   uids: Uids,
-  batchSizes?: BatchSizes,
+  longest?: LongestWindows,
   wanted: (uid: string) => boolean = () => true,
   only?: readonly string[],
 ): Promise<Parts> {
@@ -170,7 +170,7 @@ async function askParts(
     likely = place + 1;
     parts.raise(place, part, value);
   };
-  await ask(monitoring, fact, window, take, batchSizes, only);
+  await ask(monitoring, fact, window, take, longest, only);
   return parts;
 }
 
@@ -180,7 +180,7 @@ async function totals(
   window: Window,
   uids: Uids,
   parts: Parts,
-  batchSizes?: BatchSizes,
+  longest?: LongestWindows,
 ): Promise<Column> {
   const sums = parts.sums();
   refuseInfinite(REQUESTS[of].scheduled, sums, uids);
@@ -196,7 +196,7 @@ async function totals(
     byPod.set(place, copies);
     note(copies, part, copy, value, at);
   };
-  await ask(monitoring, REQUESTS[of].copies, window, take, batchSizes, wanted);
+  await ask(monitoring, REQUESTS[of].copies, window, take, longest, wanted);
   for (const [place, copies] of byPod)
     sums.set(
       place,
@@ -214,11 +214,11 @@ export async function askSums(
   fact: Extract<Fact, "cpu" | "memoryUsed">,
   window: Window,
   uids: Uids,
-  batchSizes?: BatchSizes,
+  longest?: LongestWindows,
 ): Promise<Column> {
   // Nobody knows whose the use is where cAdvisor's id names no pod; `cpu-seen.ts` looks at those.
   const ofPods = (uid: string): boolean => uid !== "";
-  const sums = (await askParts(monitoring, fact, window, uids, batchSizes, ofPods)).sums();
+  const sums = (await askParts(monitoring, fact, window, uids, longest, ofPods)).sums();
   refuseInfinite(fact, sums, uids);
   return sums;
 }

@@ -1,6 +1,6 @@
 import { GridmeterError } from "../../shared/errors.ts";
 import type { Monitoring, Window } from "../model/monitoring.ts";
-import { type BatchSizes, ask } from "../model/split.ts";
+import { type LongestWindows, ask } from "../model/split.ts";
 import type { Unit } from "../model/tenant.ts";
 import { endOfDay, startOf } from "../model/time.ts";
 import type { CountedMonth, CpuSeen } from "./count-month.ts";
@@ -17,7 +17,7 @@ function quotable(id: string): string {
   return id.length > LONGEST_QUOTE ? `${plain}...` : plain;
 }
 /** Looks at cAdvisor's series of the tenant's containers. Throws as `ask`. */
-export async function lookForCpu(monitoring: Monitoring, window: Window, batchSizes?: BatchSizes): Promise<CpuSeen> {
+export async function lookForCpu(monitoring: Monitoring, window: Window, longest?: LongestWindows): Promise<CpuSeen> {
   let [ofPods, withoutId, unreadable] = [0, 0, 0];
   let example: string | undefined;
   await ask(
@@ -33,7 +33,7 @@ export async function lookForCpu(monitoring: Monitoring, window: Window, batchSi
         if (example === undefined || part < example) example = part;
       }
     },
-    batchSizes,
+    longest,
   );
   return { ofPods, withoutId, unreadable, ...(example === undefined ? {} : { example }) };
 }

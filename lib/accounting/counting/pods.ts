@@ -1,5 +1,5 @@
 import { CELL, type Monitoring, type Window } from "../model/monitoring.ts";
-import { type BatchSizes, questionLimit } from "../model/split.ts";
+import { type LongestWindows, questionLimit } from "../model/split.ts";
 import { dayOf } from "../model/time.ts";
 import { Column, Uids } from "./columns.ts";
 import { askColumn, askNames, askRequests, askSums, askUnscheduled, askVos, named } from "./facts.ts";
@@ -72,7 +72,7 @@ export type PodOptions = {
   readonly withVo: boolean;
   /** whether pods' names are needed */
   readonly withNames?: boolean;
-  readonly batchSizes?: BatchSizes;
+  readonly longest?: LongestWindows;
 };
 
 /** What is known of a piece's pods. Asking once more adds to it: two replicas behind one address may know different pods. */
@@ -116,35 +116,35 @@ export async function askPods(
   known: Columns = noColumns(),
 ): Promise<PieceOfPods> {
   const asked = { from: window.from - SKEW, to: window.to };
-  const { batchSizes, lastSeen } = options;
+  const { longest, lastSeen } = options;
   const { uids, ends, starts, succeeded } = known;
-  const turn = questionLimit(asked, monitoring);
+  const limited = questionLimit(asked);
   const alive = new Uids();
   await Promise.all([
-    turn(async () => {
-      if (options.withNames === true) await askNames(monitoring, asked, uids, ends, known.names, batchSizes);
-      else await askColumn(monitoring, "end", asked, uids, batchSizes, ends);
+    limited(async () => {
+      if (options.withNames === true) await askNames(monitoring, asked, uids, ends, known.names, longest);
+      else await askColumn(monitoring, "end", asked, uids, longest, ends);
     }),
-    turn(() => askColumn(monitoring, "succeeded", asked, uids, batchSizes, succeeded)),
-    turn(() => askColumn(monitoring, "start", asked, uids, batchSizes, starts)),
-    turn(async () => {
+    limited(() => askColumn(monitoring, "succeeded", asked, uids, longest, succeeded)),
+    limited(() => askColumn(monitoring, "start", asked, uids, longest, starts)),
+    limited(async () => {
       const before = known.requests;
-      known.requests = await askRequests(monitoring, "cores", asked, uids, batchSizes);
+      known.requests = await askRequests(monitoring, "cores", asked, uids, longest);
       known.requests.fillFrom(before);
     }),
-    turn(async () => {
-      if (options.withVo) await askVos(monitoring, asked, known.vos, batchSizes);
+    limited(async () => {
+      if (options.withVo) await askVos(monitoring, asked, known.vos, longest);
     }),
-    turn(async () => {
+    limited(async () => {
       if (lastSeen === undefined) return;
-      await askColumn(monitoring, "start", { from: lastSeen - GONE_AFTER, to: lastSeen }, alive, batchSizes);
+      await askColumn(monitoring, "start", { from: lastSeen - GONE_AFTER, to: lastSeen }, alive, longest);
     }),
   ]);
-  await askPhases(monitoring, asked, known, batchSizes);
+  await askPhases(monitoring, asked, known, longest);
   const lacksRequest = (place: number): boolean =>
     isFinished(known, place) && ends.get(place) !== undefined && known.requests.get(place) === undefined;
   const lacking = listOf(known, lacksRequest);
-  await askUnscheduled(monitoring, "cores", asked, lacking, uids, known.requests, batchSizes);
+  await askUnscheduled(monitoring, "cores", asked, lacking, uids, known.requests, longest);
   // Without any start it is not known which pods were still there.
   const judged = lastSeen !== undefined && starts.size > 0;
   const isAlive = judged ? (uid: string): boolean => alive.find(uid) !== undefined : undefined;
@@ -171,18 +171,18 @@ async function askPhases(
   monitoring: Monitoring,
   asked: Window,
   known: Columns,
-  batchSizes?: BatchSizes,
+  longest?: LongestWindows,
 ): Promise<void> {
   const { uids, succeeded, failed, runningUntil } = known;
   const open = listOf(known, (place) => !isSet(succeeded, place) && isKnown(known, place));
   const all = open.length > FEW && open.length > MOST_BY_NAME * (succeeded.size + open.length);
-  if (open.length > 0) await askColumn(monitoring, "failed", asked, uids, batchSizes, failed, all ? undefined : open);
+  if (open.length > 0) await askColumn(monitoring, "failed", asked, uids, longest, failed, all ? undefined : open);
   const silent = listOf(
     known,
     (place) => lackingRows(known, place) !== undefined && !isFinished(known, place) && isKnown(known, place),
   );
   // Always by name: each pod has a step for every five minutes of the window.
-  if (silent.length > 0) await askColumn(monitoring, "runningUntil", asked, uids, batchSizes, runningUntil, silent);
+  if (silent.length > 0) await askColumn(monitoring, "runningUntil", asked, uids, longest, runningUntil, silent);
 }
 
 /** Whether any fact of the pod itself was answered: a phase, an end, a start, or a request on a node. */
@@ -217,7 +217,7 @@ async function judgedPods(
   const lastDays =
     gone.length === 0
       ? new Column()
-      : await askColumn(monitoring, "lastDay", asked, uids, options.batchSizes, new Column(), named(gone));
+      : await askColumn(monitoring, "lastDay", asked, uids, options.longest, new Column(), named(gone));
   dateOpenPods(sorted, known, (uid, place) => (isAlive?.(uid) === true ? latest : lastDays.get(place)), latest);
   const dayOfPod = (uid: string): string | undefined => {
     const place = uids.find(uid);
@@ -334,10 +334,10 @@ export async function askCpu(
   monitoring: Monitoring,
   from: number,
   to: number,
-  batchSizes?: BatchSizes,
+  longest?: LongestWindows,
   uids: Uids = new Uids(),
 ): Promise<ByUid> {
-  const seconds = await askSums(monitoring, "cpu", { from: from - SKEW, to }, uids, batchSizes);
+  const seconds = await askSums(monitoring, "cpu", { from: from - SKEW, to }, uids, longest);
   return byUid(uids, seconds, (used) => Math.round(used * 1000));
 }
 
@@ -347,10 +347,10 @@ const kibibytes = (bytes: number): number => Math.ceil(bytes / 1024);
 export async function askMemoryUsed(
   monitoring: Monitoring,
   window: Window,
-  batchSizes?: BatchSizes,
+  longest?: LongestWindows,
   uids: Uids = new Uids(),
 ): Promise<ByUid> {
-  const used = await askSums(monitoring, "memoryUsed", { from: window.from - SKEW, to: window.to }, uids, batchSizes);
+  const used = await askSums(monitoring, "memoryUsed", { from: window.from - SKEW, to: window.to }, uids, longest);
   return byUid(uids, used, kibibytes);
 }
 
@@ -359,13 +359,13 @@ export async function askMemoryRequests(
   monitoring: Monitoring,
   window: Window,
   pods: Iterable<FinishedPod>,
-  batchSizes?: BatchSizes,
+  longest?: LongestWindows,
   uids: Uids = new Uids(),
 ): Promise<ByUid> {
   const asked = { from: window.from - SKEW, to: window.to };
-  const requests = await askRequests(monitoring, "memory", asked, uids, batchSizes);
+  const requests = await askRequests(monitoring, "memory", asked, uids, longest);
   const lacking: string[] = [];
   for (const { uid } of pods) if (requests.get(uids.place(uid)) === undefined) lacking.push(uid);
-  await askUnscheduled(monitoring, "memory", asked, lacking, uids, requests, batchSizes);
+  await askUnscheduled(monitoring, "memory", asked, lacking, uids, requests, longest);
   return byUid(uids, requests, kibibytes);
 }

@@ -103,53 +103,37 @@ export function watchWindow(
   return { from: startOf(first) - LEAD, to: cellFloor(to) };
 }
 
-/** How many days are asked for at once. A value that is handed on from piece to piece; no result depends on it. */
-export type PieceSize = {
-  readonly days: number;
-  /** the best size so far and what a day cost with it, seconds */
-  readonly best?: { readonly days: number; readonly cost: number };
-  /** larger pieces have proved dearer */
-  readonly settled: boolean;
-};
-
-/** A piece that was counted: its days, how long it took (seconds, if there is a clock), and how many pods came. */
-type Measured = { readonly days: number; readonly seconds: number | undefined; readonly pods: number };
-
 /**
  * Pods of a piece, as the one before shows. While it is counted, memory holds their figures, some 130 bytes each; where
  * single jobs are wanted also names and what was measured, three times as much.
  */
 export const MOST_PODS = { figures: 400_000, jobs: 130_000 } as const;
 const MOST_DAYS = 32;
-/** A size must be so much dearer before it is given up: what else the server does is measured with it. */
-const CLEARLY = 1.25;
-
-/** A piece of this share of the days that were wanted says something about that size. */
-const ENOUGH = 0.75;
-
-/** A month: in halves it costs a server some more, since each looks ahead. */
-export const FIRST_PIECE_SIZE: PieceSize = { days: MOST_DAYS, settled: false };
-/** Where single jobs are wanted: a busy month of them at once would need more memory than all else of a run. */
-export const JOBS_PIECE_SIZE: PieceSize = { days: 8, settled: false };
-/** Where a run may be stopped between pieces and go on later, little must be lost, and the first piece must get done. */
-export const STOPPABLE_PIECE_SIZE: PieceSize = { days: 4, settled: false };
 
 /**
- * The size of the next piece. Every query looks up all series of the blocks that it touches, and looks past its last day, so
- * large pieces are cheaper (tried with 40,000 jobs: a month in weeks cost Prometheus 7.3 s of CPU, in halves 5.4 s, in one
- * piece 4.8 s, on blocks of 18 h, 162 h and 486 h alike): each size is tried for as long as it is not clearly dearer than
- * the one before, or a piece would be more than memory should hold.
- * Without a clock the size stays.
+ * How many days are asked for at once; no result depends on it. Every query looks up all series of the blocks that it touches, and
+ * looks past its last day, so large pieces are cheaper (tried with 40,000 jobs: a month in weeks cost Prometheus 7.3 s of CPU, in
+ * halves 5.4 s, in one piece 4.8 s).
+ */
+export const FIRST_PIECE = {
+  /** a month */
+  figures: MOST_DAYS,
+  /** where single jobs are wanted: a busy month of them at once would need more memory than all else of a run */
+  jobs: 8,
+  /** where a run may be stopped between pieces and go on later: little must be lost, and the first piece must get done */
+  stoppable: 4,
+} as const;
+
+/**
+ * The days of the next piece: twice as many, unless that would be more pods than memory should hold.
+ * @param piece the one before
  * @param mostPods one of MOST_PODS
  */
-export function pieceSizeAfter(size: PieceSize, piece: Measured, mostPods: number = MOST_PODS.figures): PieceSize {
-  const most = Math.max(1, Math.min(MOST_DAYS, Math.floor((mostPods * piece.days) / Math.max(1, piece.pods))));
-  const within = (next: PieceSize): PieceSize => ({ ...next, days: Math.min(next.days, most) });
-  // A remainder says nothing of this size; a short month does.
-  const isTelling = piece.days <= size.days && piece.days >= size.days * ENOUGH;
-  if (piece.seconds === undefined || !isTelling || size.settled) return within(size);
-  const cost = piece.seconds / piece.days;
-  if (size.best !== undefined && cost > size.best.cost * CLEARLY)
-    return within({ days: size.best.days, best: size.best, settled: true });
-  return within({ days: size.days * 2, best: { days: size.days, cost }, settled: false });
+export function nextPieceDays(
+  piece: { readonly days: number; readonly pods: number },
+  wanted: number,
+  mostPods: number,
+): number {
+  const most = Math.max(1, Math.floor((mostPods * piece.days) / Math.max(1, piece.pods)));
+  return Math.min(MOST_DAYS, most, wanted * 2);
 }

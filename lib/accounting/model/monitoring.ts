@@ -120,8 +120,6 @@ export interface Monitoring {
    * kube-state-metrics itself, and they are pods of any namespace.
    */
   readonly strayPrefix?: (window: Window) => Promise<string | undefined>;
-  /** Seconds on a clock that only goes forward, to judge what asking costs; absent where that does not matter. */
-  readonly clock?: () => number;
   /** Whether any pod of the namespace carried the VO label in the window. */
   voLabelSeen(window: Window): Promise<boolean>;
   /** How many pods carry the VO label split in two, because two labels of the pod have one name in Prometheus (`label_vo_conflict1`). */

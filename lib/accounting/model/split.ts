@@ -1,203 +1,191 @@
+// Asking about a long time in parts, where the server refuses to answer about all of it at once: too large, too slow, or not now.
 import pLimit from "p-limit";
 import { GridmeterError } from "../../shared/errors.ts";
 import { append } from "../../shared/lists.ts";
-import type { Fact, Monitoring, Row, UidPrefixes, Window } from "./monitoring.ts";
+import type { Fact, Monitoring, Row, Window } from "./monitoring.ts";
 import { DAY, showTime } from "./time.ts";
 
 const HOUR = 3600;
 
-/** Shards of an hour: two hexadecimal digits of the uid. An hour that is still refused will not be answered at all. */
-export const SHARDS = 256;
+/** Some of the pods of a window. `parts`: the same pods in smaller groups; none where nothing smaller is left. */
+type PodGroup<Only> = { readonly only: Only; readonly name: string; parts(): readonly PodGroup<Only>[] };
 
-/** Queries for one fact of one piece, answered and refused: so many for each hour of it, and all shards of one hour. */
-const MOST_QUERIES = { anHour: SHARDS / 2, besides: 2 * SHARDS };
-
-type QueryWindow = { readonly window: Window; readonly size: number; readonly shards: number };
-
-/** The next window from a moment on: hours of all uids, or shards of the hour. */
-function windowAt(from: number, shard: number, to: number, size: number): QueryWindow {
-  const hours = Math.max(1, Math.ceil((to - from) / HOUR));
-  if (shard === 0 && size >= 1) {
-    const whole = Math.min(hours, size);
-    return { window: { from, to: Math.min(to, from + whole * HOUR) }, size: whole, shards: SHARDS };
-  }
-  const shards = shardsOf(Math.min(size, 1 / 2), shard);
-  return { window: { from, to: Math.min(to, from + HOUR) }, size: shards / SHARDS, shards };
-}
-
-/**
- * Asks a fact over a window. Where Prometheus refuses it, the *asked range* is tiled contiguously, down to an hour, then
- * by uid prefix. Windows are asked one after the other, in order of time.
- * @param take gets all rows, some more than once (of overlapping edges, of several windows, of a try that failed halfway), and
- * merges them so that neither this nor the windows matter: latest end and start, latest request
- * @param batchSizes what the server is known to answer; it learns
- * @param uids the pods asked for, where it is few; there may come rows of others
- * @throws whatever the monitoring throws; the refusal, with the question, once even the smallest window is refused or too many
- * were needed
- */
-export async function ask(
-  monitoring: Monitoring,
-  fact: Fact,
-  window: Window,
-  take: (row: Row) => void,
-  batchSizes: BatchSizes = new BatchSizes(),
-  uids?: readonly string[],
-): Promise<void> {
-  const sizes = batchSizes.of(fact);
-  const budget = new RetryBudget(fact, [window], MOST_QUERIES);
-  let { from } = window;
-  let shard = 0;
-  let once = Infinity;
-  for (;;) {
-    const next = windowAt(from, shard, window.to, Math.min(once, sizes.most));
-    const prefixes = next.shards === SHARDS ? undefined : prefixesOf(shard, next.shards);
-    const pods = prefixes === undefined ? "" : ` of the pods whose uid begins with ${prefixes.join(" or ")}`;
-    const only = prefixes === undefined ? uids && { uids } : { prefixes };
-    const part = { window: next.window, pods, isSmallest: next.size <= sizes.smallest };
-    if (!(await budget.answered(part, () => monitoring.facts(fact, next.window, take, only)))) {
-      once = sizes.refused(next.size, budget.inARow);
-      continue;
-    }
-    sizes.answered(next.size);
-    once = Infinity;
-    shard = (shard + next.shards) % SHARDS;
-    if (shard === 0) from = next.window.to;
-    if (from >= window.to) return;
-  }
-}
-
-/** Queries for one question, answered and refused: so many for each hour of it, and all uids of one part in 256. */
-const MOST_QUERIES_OF_PARTS = { anHour: 64, besides: 600 };
-/** The size of the shortest window by uid; how far its uids are parted is not remembered. */
-const BY_UID = 1 / 2;
-
-type Parting = {
+type Question<Only> = {
   /** what is asked, for the error's message */
-  readonly asked?: string;
-  /** the shortest window asked for, seconds; windows are cut at multiples of it from their beginning */
+  readonly asked: string;
+  /** the shortest window that is asked for, seconds */
   readonly shortest?: number;
-  /** labels under which a pod's uid may stand: the shortest window is asked by uid; none: it is not */
-  readonly uidLabels?: readonly string[];
+  /** all pods in groups: a shortest window that is refused is asked for by them; none: it is not */
+  readonly groups?: readonly PodGroup<Only>[];
   /** whether what was answered already says all there is to know about a window, which is then not asked */
   readonly known?: (window: Window) => boolean;
+  /** what the server is known to answer at once; it changes with each answer and refusal */
+  readonly longest?: LongestWindow;
 };
 
-/**
- * Asks about windows, and where the server refuses one (too large, too slow, or not now) about parts of it: shorter windows,
- * then some of the pods. For questions whose answer over a window is all that is answered over its parts: they may come
- * more than once. All is asked one after the other, so that giving up on one part ends it.
- * @param ask about a window, with the matchers of the pods asked for (none: all)
- * @throws whatever `ask` throws; the refusal, with the question, once even the smallest part is refused or too many were
- * needed
- */
-export async function inParts<T>(
-  windows: readonly Window[],
-  ask: (part: Window, uids: readonly string[]) => Promise<readonly T[]>,
-  { asked = "what was asked", shortest = HOUR, uidLabels = [], known = () => false }: Parting = {},
-): Promise<readonly T[]> {
-  const found: T[] = [];
-  const uidParts = partsByUid(uidLabels);
-  const sizes = new BatchSize(uidParts.length === 0 ? 1 : BY_UID);
-  const budget = new RetryBudget(asked, windows, MOST_QUERIES_OF_PARTS);
+/** The longest window that is asked for at once, seconds, and how many of that length were answered since it changed. */
+type LongestWindow = { seconds: number; answers: number; wasAnswered: boolean };
+const unlimited = (): LongestWindow => ({ seconds: Infinity, answers: 0, wasAnswered: false });
 
-  const answered = (window: Window, uids: readonly string[], isSmallest: boolean): Promise<boolean> => {
-    const pods = uids.length === 0 ? "" : ` of the pods with ${uids.join(", ")}`;
-    return budget.answered({ window, pods, isSmallest }, async () => {
-      append(found, await ask(window, uids));
-    });
-  };
-  const byUid = async (window: Window, parts: readonly UidPart[]): Promise<void> => {
-    for (const part of parts) {
-      const smaller = part.parts();
-      while (!known(window) && !(await answered(window, part.matchers, smaller.length === 0))) {
-        if (smaller.length === 0) continue;
-        await byUid(window, smaller);
-        break;
-      }
-    }
-  };
+/** After so many answers in a row a window twice as long is tried: hours differ, and a refusal may have been a passing one. */
+const GROWS_AFTER = 8;
 
-  for (const window of windows) {
-    let { from } = window;
-    let once = Infinity;
-    while (from < window.to) {
-      const size = Math.min(Math.ceil((window.to - from) / shortest), sizes.most, once);
-      const part = { from, to: Math.min(window.to, from + Math.max(1, size) * shortest) };
-      if (!known(part)) {
-        if (size < 1) await byUid(part, uidParts);
-        else if (!(await answered(part, [], size === sizes.smallest))) {
-          once = sizes.refused(size, budget.inARow);
-          continue;
-        }
-        sizes.answered(size);
-      }
-      once = Infinity;
-      from = part.to;
-    }
-  }
-  return found;
-}
+/** What a server is known to answer at once, by fact. Handed on from piece to piece; no figure depends on it. */
+export class LongestWindows {
+  readonly #held = new Map<Fact, LongestWindow>();
 
-/** Some of the pods: the matchers that select them, and the pods among them when even these are too many. */
-type UidPart = {
-  readonly matchers: readonly string[];
-  /** these pods in parts, each pod in one; none where nothing smaller is left */
-  parts(): readonly UidPart[];
-};
-
-/**
- * All series in parts: by the first hexadecimal digit of the uid, then by the second, then by the next label where a uid may
- * stand. What has no uid there is a part of its own, and falls into parts by the next label.
- */
-export function partsByUid(labels: readonly string[]): readonly UidPart[] {
-  return partsBy(labels, []);
-}
-
-function partsBy([label, ...others]: readonly string[], outer: readonly string[]): readonly UidPart[] {
-  if (label === undefined) return [];
-  const part = (matcher: string, parts: () => readonly UidPart[]): UidPart => ({
-    matchers: [...outer, matcher],
-    parts,
-  });
-  const byNext = (matcher: string): UidPart => part(matcher, () => partsBy(others, [...outer, matcher]));
-  const bySecond = (first: string): readonly UidPart[] => [
-    ...HEX.map((second) => byNext(`${label}=~"${first}${second}.*"`)),
-    byNext(`${label}=~"${first}(?:[^0-9a-f].*)?"`),
-  ];
-  return [
-    ...HEX.map((first) => part(`${label}=~"${first}.*"`, () => bySecond(first))),
-    byNext(`${label}!~"[0-9a-f].*"`),
-  ];
-}
-
-/** The digits a uid is made of. */
-const HEX: readonly string[] = Array.from({ length: 16 }, (_, digit) => digit.toString(16));
-/** How much of each fact the server answers at once, remembered for a run: hours, below 1 a share of the uids of one hour. */
-export class BatchSizes {
-  readonly #held = new Map<Fact, BatchSize>();
-
-  /** What is known of that fact; it learns. */
-  of(fact: Fact): BatchSize {
-    const held = this.#held.get(fact) ?? new BatchSize(1 / SHARDS);
+  of(fact: Fact): LongestWindow {
+    const held = this.#held.get(fact) ?? unlimited();
     this.#held.set(fact, held);
     return held;
   }
 }
 
-/** How many shards from `at` on make a share of that size; prefixes of one digit where they can. */
-export function shardsOf(size: number, at: number): number {
-  let width = Math.max(1, Math.floor(size * SHARDS));
-  while (at % width !== 0) width /= 2;
-  return width;
+/**
+ * Asks about windows, one after the other. Where the server refuses one, its time is halved down to the shortest window, and that is
+ * asked for by groups of pods. So a question must have an answer over a window that is all that is answered over its parts,
+ * which may come more than once.
+ * @param ask about a window, of all pods (undefined) or of a group
+ * @throws whatever `ask` throws that is no refusal; the refusal, with the question, once there is no use in asking on
+ */
+async function split<Only>(
+  windows: readonly Window[],
+  ask: (window: Window, only: Only | undefined) => Promise<void>,
+  { asked, shortest = HOUR, groups = [], known = () => false, longest = unlimited() }: Question<Only>,
+): Promise<void> {
+  const budget = new RetryBudget(asked, windows);
+  const byPods = async (window: Window, some: readonly PodGroup<Only>[]): Promise<void> => {
+    for (const { only, name, parts } of some) {
+      const smaller = parts();
+      const question = { window, pods: ` of the pods ${name}`, isSmallest: smaller.length === 0 };
+      while (!known(window) && !(await budget.answered(question, () => ask(window, only)))) {
+        if (smaller.length === 0) continue;
+        await byPods(window, smaller);
+        break;
+      }
+    }
+  };
+  for (const window of windows) {
+    let { from } = window;
+    while (from < window.to) {
+      const part = { from, to: Math.min(window.to, from + longest.seconds) };
+      const length = part.to - part.from;
+      const isShortest = length <= shortest;
+      const question = { window: part, pods: "", isSmallest: isShortest && groups.length === 0 };
+      if (known(part)) from = part.to;
+      else if (await budget.answered(question, () => ask(part, undefined))) {
+        lengthen(longest, length);
+        from = part.to;
+      } else if (!isShortest) shorten(longest, length, shortest);
+      else if (groups.length > 0) {
+        await byPods(part, groups);
+        from = part.to;
+      }
+    }
+  }
 }
 
-/** The beginnings of the uids in the shards [at, at + width). */
-export function prefixesOf(at: number, width: number): UidPrefixes {
-  if (width >= 16) return HEX.slice(at / 16, (at + width) / 16);
-  const digit = HEX[Math.floor(at / 16)] ?? "";
-  return HEX.slice(at % 16, (at % 16) + width).map((second) => digit + second);
+function lengthen(longest: LongestWindow, length: number): void {
+  longest.wasAnswered = true;
+  if (length < longest.seconds) return;
+  longest.answers += 1;
+  if (longest.answers < GROWS_AFTER) return;
+  longest.seconds *= 2;
+  longest.answers = 0;
 }
 
+/** A half; a quarter as long as nothing was ever answered, so that little is spent on a server that answers nothing. */
+function shorten(longest: LongestWindow, refused: number, shortest: number): void {
+  const share = refused / shortest / (longest.wasAnswered ? 2 : 4);
+  longest.seconds = Math.max(1, Math.floor(share)) * shortest;
+  longest.answers = 0;
+}
+
+/**
+ * Asks a fact over a window, of all pods or of a few.
+ * @param take gets all rows, some more than once (of overlapping edges, of several parts, of a try that failed halfway), and
+ * merges them so that this does not matter: latest end and start, latest request
+ * @param uids the pods asked for, where it is few; there may come rows of others
+ * @throws whatever the monitoring throws, and as `split`
+ */
+export function ask(
+  monitoring: Monitoring,
+  fact: Fact,
+  window: Window,
+  take: (row: Row) => void,
+  longest: LongestWindows = new LongestWindows(),
+  uids?: readonly string[],
+): Promise<void> {
+  const askPart = (part: Window, prefix: string | undefined): Promise<void> =>
+    monitoring.facts(fact, part, take, prefix === undefined ? uids && { uids } : { prefixes: [prefix] });
+  return split([window], askPart, { asked: fact, groups: UID_PREFIXES, longest: longest.of(fact) });
+}
+
+/** The digits a uid is made of. */
+const HEX: readonly string[] = Array.from({ length: 16 }, (_, digit) => digit.toString(16));
+const prefixGroup = (prefix: string): PodGroup<string> => ({
+  only: prefix,
+  name: `whose uid begins with ${prefix}`,
+  parts: () => (prefix.length < 2 ? HEX.map((digit) => prefixGroup(prefix + digit)) : []),
+});
+/** All pods by the first digit of their uid, and then by the second. */
+const UID_PREFIXES = HEX.map(prefixGroup);
+
+/**
+ * Asks about windows whose answers are rows of any kind.
+ * @param ask about a window, with the matchers of the pods asked for (none: all)
+ * @param options see `Question`; `uidLabels`: labels under which a pod's uid may be; none: nothing is asked by pods
+ * @throws as `split`
+ */
+export async function inParts<T>(
+  windows: readonly Window[],
+  ask: (part: Window, matchers: readonly string[]) => Promise<readonly T[]>,
+  options: Pick<Question<never>, "shortest" | "known"> & {
+    readonly asked?: string;
+    readonly uidLabels?: readonly string[];
+  } = {},
+): Promise<readonly T[]> {
+  const found: T[] = [];
+  const { asked = "what was asked", uidLabels = [], ...others } = options;
+  const groups = partsByUid(uidLabels);
+  await split(windows, async (part, matchers) => append(found, await ask(part, matchers ?? [])), {
+    ...others,
+    asked,
+    groups,
+  });
+  return found;
+}
+
+/**
+ * All series in groups: by the first hexadecimal digit of the uid, then by the second, then by the next label under which a uid may
+ * be. What has no uid there is a group of its own, and falls into parts by the next label.
+ */
+export function partsByUid(
+  [label, ...others]: readonly string[],
+  outer: readonly string[] = [],
+): readonly PodGroup<readonly string[]>[] {
+  if (label === undefined) return [];
+  const group = (
+    matcher: string,
+    parts: () => readonly PodGroup<readonly string[]>[],
+  ): PodGroup<readonly string[]> => ({
+    only: [...outer, matcher],
+    name: `with ${[...outer, matcher].join(", ")}`,
+    parts,
+  });
+  const byNext = (matcher: string) => group(matcher, () => partsByUid(others, [...outer, matcher]));
+  const bySecond = (first: string) => [
+    ...HEX.map((second) => byNext(`${label}=~"${first}${second}.*"`)),
+    byNext(`${label}=~"${first}(?:[^0-9a-f].*)?"`),
+  ];
+  return [
+    ...HEX.map((first) => group(`${label}=~"${first}.*"`, () => bySecond(first))),
+    byNext(`${label}!~"[0-9a-f].*"`),
+  ];
+}
+
+/** Queries for one question, answered and refused: so many for each hour of it, and all groups of pods of one hour. */
+const MOST_QUERIES = { anHour: 128, besides: 600 };
 /**
  * The smallest part is asked for again before its refusal is believed: a busy server is slow with everything. An answer that
  * is cut short has been tried again already.
@@ -221,23 +209,14 @@ class RetryBudget {
   readonly #asked: string;
   readonly #most: number;
   #queries = 0;
-  #inARow = 0;
   #smallest = 0;
   #unavailable = 0;
 
-  /**
-   * @param asked the question, for the error's message
-   * @param most queries, answered and refused: so many for each hour, and besides
-   */
-  constructor(asked: string, windows: readonly Window[], most: { readonly anHour: number; readonly besides: number }) {
+  /** @param asked the question, for the error's message */
+  constructor(asked: string, windows: readonly Window[]) {
     const hours = windows.reduce((sum, { from, to }) => sum + Math.ceil((to - from) / HOUR), 0);
     this.#asked = asked;
-    this.#most = most.besides + hours * most.anHour;
-  }
-
-  /** Refusals since the last answer. */
-  get inARow(): number {
-    return this.#inARow;
+    this.#most = MOST_QUERIES.besides + hours * MOST_QUERIES.anHour;
   }
 
   /**
@@ -250,7 +229,6 @@ class RetryBudget {
       await ask();
     } catch (thrown) {
       if (!isRefusal(thrown)) throw thrown;
-      this.#inARow += 1;
       if (isSmallest) this.#smallest += thrown instanceof CutShort ? MOST_SMALLEST : 1;
       if (thrown.code === "prometheus_unavailable") this.#unavailable += 1;
       const goesOn =
@@ -262,7 +240,7 @@ class RetryBudget {
         cause: thrown,
       });
     }
-    this.#inARow = this.#smallest = this.#unavailable = 0;
+    this.#smallest = this.#unavailable = 0;
     return true;
   }
 }
@@ -275,98 +253,23 @@ function isRefusal(thrown: unknown): thrown is GridmeterError {
   );
 }
 
-/** Answers in a row after which twice as much is tried, at first and at most. */
-const GROWS_AFTER = { first: 2, most: 16 };
-
-/**
- * How much a server answers at once, learnt from its refusals. A size is a whole number of hours or cells; below 1 it is less
- * than all pods of one: a power of 1/2, down to the smallest that is asked.
- *
- * Half of what was refused is tried next (a quarter and an eighth as long as nothing was ever answered, so that little is
- * spent on a server that answers nothing), and after some answers twice as much, since hours differ and a refusal may have
- * been a passing one. Only what is asked at once depends on it, never what comes out.
- */
-export class BatchSize {
-  /** what to ask at once */
-  most = Infinity;
-  readonly smallest: number;
-  /** the greatest size that was answered since a refusal was believed */
-  #proven = 0;
-  /** a size that had been answered was refused: once more, and it is believed */
-  #doubted = false;
-  /** the smallest size that was refused and not answered since */
-  #refused = Infinity;
-  /** answers in a row of what is asked at once */
-  #answers = 0;
-  #patience = GROWS_AFTER.first;
-  /** whether anything was ever answered */
-  #known = false;
-
-  constructor(smallest: number) {
-    this.smallest = smallest;
-  }
-
-  /** Notes an answer of that size. */
-  answered(size: number): void {
-    this.#known = true;
-    if (size >= Math.min(this.most, this.#proven)) this.#doubted = false;
-    this.#proven = Math.max(this.#proven, size);
-    if (size >= this.#refused) {
-      // So that refusal was a passing one.
-      this.#refused = Infinity;
-      this.#patience = GROWS_AFTER.first;
-    }
-    if (size < this.most) return;
-    this.#answers += 1;
-    if (this.#answers < this.#patience) return;
-    this.most *= 2;
-    this.#answers = 0;
-  }
-
-  /**
-   * Notes a refusal of that size, and gives the size to ask next: the same where nothing smaller is left.
-   * @param inARow how many refusals there were since the last answer, this one included
-   */
-  refused(size: number, inARow: number): number {
-    if (size <= this.smallest) return size;
-    const share = size / (this.#known ? 2 : 2 ** inARow);
-    const next = Math.max(this.smallest, share >= 1 ? Math.floor(share) : 2 ** Math.floor(Math.log2(share)));
-    // What was answered before may be refused by chance: it is asked in parts, and no less from now on until it happens again.
-    if (this.#doubted && inARow > 1) return next;
-    this.#doubted = !this.#doubted && size <= this.#proven;
-    if (this.#doubted) return next;
-    this.#proven = 0;
-    // Tried again for more in vain: it is tried less often.
-    if (inARow === 1 && size >= this.#refused) this.#patience = Math.min(this.#patience * 2, GROWS_AFTER.most);
-    this.#refused = Math.min(this.#refused, size);
-    this.#answers = 0;
-    this.most = Math.min(this.most, next);
-    return next;
-  }
-}
-
 /** Windows up to this length are little to ask for: a daily run's. Seconds. */
 const SHORT = 3 * DAY;
-/** An answer that comes within this is a quick one. Seconds. */
-const QUICK = 0.5;
 
 /** Asks as soon as the limit lets this question through. */
 type Limited = <T>(ask: () => Promise<T>) => Promise<T>;
 
 /**
- * Lets the questions about one window be asked side by side, or, where there is little to ask for, one after the other as
- * long as answers come quickly: then side by side they would take all of the server's cores from others and still wait for
- * each other. After a failure what is left is not asked any more, and never answered.
+ * Lets the questions about one window be asked side by side, or, where there is little to ask for, one after the other: side by side
+ * they would take all of the server's cores from others and still wait for each other (bench/results.md: daily run). After a failure
+ * what is left is not asked any more, and never answered.
  */
-export function questionLimit({ from, to }: Window, { clock }: Monitoring): Limited {
-  const limit = pLimit(clock === undefined || to - from > SHORT ? Number.POSITIVE_INFINITY : 1);
+export function questionLimit({ from, to }: Window): Limited {
+  const limit = pLimit(to - from > SHORT ? Number.POSITIVE_INFINITY : 1);
   return (ask) =>
     limit(async () => {
-      const asked = clock?.() ?? 0;
       try {
-        const answer = await ask();
-        if ((clock?.() ?? 0) - asked > QUICK) limit.concurrency = Number.POSITIVE_INFINITY;
-        return answer;
+        return await ask();
       } catch (error) {
         limit.clearQueue();
         throw error;

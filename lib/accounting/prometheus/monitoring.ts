@@ -41,7 +41,6 @@ export function createMonitoring(
       for (const spelling of spellings(selection))
         await inQueries(only, (part) => askFact(client, selection, spelling, fact, window, take, part));
     },
-    clock: () => performance.now() / 1000,
     seen: (window) => findSeen(client, selection, window, tenantNamespaces),
     presence: (of, window) => findPresence(client, selection, of, window),
     sample: (window, most) => findSample(client, selection, window, most),

@@ -61,13 +61,13 @@ describe("in parts", () => {
         expect(new Set(found)).toEqual(new Set(all.filter(({ hour }) => hour < hours)));
         // A good answer is not thrown away: only an overlap could bring a pod twice.
         expect(found.length).toBe(new Set(found).size);
-        expect(queries).toBeLessThan(600 + 64 * hours);
+        expect(queries).toBeLessThan(600 + 128 * hours);
       }),
       { numRuns: 200 },
     );
   });
 
-  test("one refusal by chance costs a few questions, and the next is as large as before", async () => {
+  test("one refusal by chance costs a few questions", async () => {
     const sizes: number[] = [];
     const ask = async ({ from, to }: Window): Promise<readonly never[]> => {
       sizes.push((to - from) / HOUR);
@@ -75,9 +75,7 @@ describe("in parts", () => {
       return [];
     };
     await inParts([{ from: 0, to: 200 * HOUR }], ask);
-    const refused = sizes[8]!;
-    expect(sizes.slice(9, 12)).toContain(refused);
-    expect(sizes.length).toBeLessThan(30);
+    expect(sizes.length).toBeLessThan(40);
   });
 
   test("nothing is asked of what is known", async () => {
@@ -143,7 +141,7 @@ describe("in parts", () => {
     };
     const refused = inParts([{ from: 0, to: 100 * HOUR }], ask, { uidLabels: ["uid"] });
     await expect(refused).rejects.toMatchObject({ code: "prometheus_too_large" });
-    const most = 600 + 64 * 100;
+    const most = 600 + 128 * 100;
     expect(asked).toBeGreaterThanOrEqual(most);
     // It is only a refusal that ends it.
     expect(asked).toBeLessThan(most + 20);
@@ -163,7 +161,7 @@ test("parts by uid have each pod once, at every depth", () => {
       const third = second.flatMap((part) => (part.parts().length === 0 ? [part] : part.parts()));
       for (const pod of all.slice(0, 5))
         for (const parts of [first, second, third])
-          expect(parts.filter(({ matchers }) => matches(pod, matchers))).toHaveLength(1);
+          expect(parts.filter(({ only }) => matches(pod, only))).toHaveLength(1);
     }),
   );
 });

@@ -1,0 +1,53 @@
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { FIRST_PIECE, MOST_PODS, nextPieceDays } from "../../../lib/accounting/counting/schedule.ts";
+import { ended, cluster, tenant, World } from "./world.ts";
+
+/** The sizes of the first pieces, where each day has so many pods. */
+function sizes(podsADay: number, first: number = FIRST_PIECE.figures, mostPods: number = MOST_PODS.figures): number[] {
+  const found = [first];
+  for (let days = first; found.length < 4;)
+    found.push((days = nextPieceDays({ days, pods: days * podsADay }, days, mostPods)));
+  return found;
+}
+
+describe("the size of pieces follows the pods that came", () => {
+  test("a month at once, as far as memory holds its pods", () => {
+    expect(sizes(100)).toEqual([32, 32, 32, 32]);
+    expect(sizes(33_000)).toEqual([32, 12, 12, 12]);
+    expect(sizes(10_000_000)).toEqual([32, 1, 1, 1]);
+  });
+
+  test("a week of single jobs, then as many days as memory holds", () => {
+    const ofJobs = (podsADay: number) => sizes(podsADay, FIRST_PIECE.jobs, MOST_PODS.jobs);
+    expect(ofJobs(100)).toEqual([8, 16, 32, 32]);
+    expect(ofJobs(10_000)).toEqual([8, 13, 13, 13]);
+    expect(ofJobs(1_000_000)).toEqual([8, 1, 1, 1]);
+  });
+
+  test("where a run may be stopped it doubles from four days on", () => {
+    expect(sizes(100, FIRST_PIECE.stoppable)).toEqual([4, 8, 16, 32]);
+  });
+
+  test("it is a day at least and a month at most", () => {
+    const piece = fc.record({ days: fc.integer({ min: 1, max: 32 }), pods: fc.nat({ max: 1e7 }) });
+    fc.assert(
+      fc.property(piece, fc.integer({ min: 1, max: 32 }), (before, wanted) => {
+        const days = nextPieceDays(before, wanted, MOST_PODS.figures);
+        expect(days).toBeGreaterThanOrEqual(1);
+        expect(days).toBeLessThanOrEqual(32);
+      }),
+    );
+  });
+});
+
+test("a month of single jobs is asked for in pieces, one of figures at once", async () => {
+  const first = new World(cluster([ended("2025-01-30T12:00")]));
+  const asked = async (more: Parameters<typeof tenant>[1]) => {
+    const world = new World(first.cluster, first.series);
+    const { tenants } = await world.runOnly("2025-02-10", [tenant("grid", more)], { gap: "2025-01" });
+    return tenants[0]!.count.asked;
+  };
+  expect(await asked({ format: "individual-0.4" })).toEqual({ days: 31, pieces: 3 });
+  expect(await asked({})).toEqual({ days: 31, pieces: 1 });
+});
