@@ -13,12 +13,12 @@ import {
 } from "./outgoing.ts";
 import type { MessageQueue, OpenQueue } from "./queue.ts";
 import {
-  Coverage,
+  Superseded,
   type LoadedGeneration,
   type LoadedMessage,
   isJobs,
   loadUnit,
-  overlapWith,
+  queuedKeysOf,
   readOutgoing,
   readQueue,
 } from "./supersedes.ts";
@@ -118,7 +118,7 @@ class Round {
   async deliverUnit(outgoing: OutgoingUnit): Promise<DeliveryReport> {
     const { generations, settled } = await loadUnit(this.#store, outgoing, this.#options.now);
     const messages = [...settled];
-    const coverage = new Coverage();
+    const coverage = new Superseded();
     let waitsFor: string | undefined;
     for (const [index, generation] of generations.entries()) {
       if (waitsFor !== undefined) {
@@ -139,7 +139,7 @@ class Round {
   async #deliver(generation: LoadedGeneration): Promise<readonly DeliveredMessage[]> {
     const own = new Set(generation.messages.map(({ hash }) => hash));
     const { there, others } = await readQueue(this.#queue, own, (name, reason) => this.#warn(name, reason));
-    const overlap = overlapWith(others, new Set(generation.messages.flatMap(({ keys }) => keys)));
+    const overlap = queuedKeysOf(others, new Set(generation.messages.flatMap(({ keys }) => keys)));
     if ("uncovered" in overlap)
       return all(generation.messages, "waiting", this.#uncovered(overlap.uncovered, overlap.lacking));
     const batches = inBatches(generation.messages);

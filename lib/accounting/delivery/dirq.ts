@@ -20,12 +20,12 @@ export const LOCK_WAIT_MS = 30_000;
 export class DirqQueue implements MessageQueue {
   readonly place: string;
   readonly #root: string;
-  readonly #patience: number;
+  readonly #lockWaitMs: number;
   readonly #warn: (text: string) => void;
 
-  constructor(root: string, patience = LOCK_WAIT_MS, warn: (text: string) => void = () => undefined) {
+  constructor(root: string, lockWaitMs = LOCK_WAIT_MS, warn: (text: string) => void = () => undefined) {
     this.#root = root;
-    this.#patience = patience;
+    this.#lockWaitMs = lockWaitMs;
     this.#warn = warn;
     this.place = `dirq:${root}`;
   }
@@ -36,7 +36,7 @@ export class DirqQueue implements MessageQueue {
     try {
       const queue = (root = await GuardedFolder.makeRoot(this.#root, "queue"));
       const warn = this.#warn;
-      return await withQueueLock(queue, this.#patience, warn, (held) => work(new OpenDirq(queue, held, warn)));
+      return await withQueueLock(queue, this.#lockWaitMs, warn, (held) => work(new OpenDirq(queue, held, warn)));
     } catch (thrown) {
       // What is no failed system call comes from the caller's work, and is not the queue's to explain.
       throw errnoOf(thrown) === undefined ? thrown : storeError(thrown, "write to the queue", this.#root);

@@ -31,17 +31,17 @@ export type Held = {
  * One gridmeter at a time at a queue. Each process that wants it first puts up a file of its own and then looks for
  * others: of two, at least one sees the other and steps back. A file of a dead process is removed by the process that sees it;
  * names are never used twice, so nobody can remove a living one's by mistake.
- * @returns "taken" if others held it for `patience` milliseconds
+ * @returns "taken" if others held it for `lockWaitMs` milliseconds
  */
 export async function withQueueLock<T>(
   queue: GuardedFolder,
-  patience: number,
+  lockWaitMs: number,
   warn: (text: string) => void,
   work: (held: Held) => Promise<T>,
 ): Promise<T | "taken"> {
   const ownFolder = await queue.own(OWN_DIRECTORY, warn);
   try {
-    const deadline = Date.now() + patience;
+    const deadline = Date.now() + lockWaitMs;
     for (;;) {
       const name = await putUp(ownFolder);
       const marker = { folder: ownFolder, name };

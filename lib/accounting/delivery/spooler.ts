@@ -16,7 +16,7 @@ type SpoolOptions = {
   readonly sweepInterval: number;
   /** what is in hand is finished, then the spooler ends */
   readonly stop: AbortSignal;
-  readonly patience?: Polling;
+  readonly polling?: Polling;
 };
 
 /**
@@ -24,8 +24,8 @@ type SpoolOptions = {
  * did not announce. No fault of S3, SQS or the directory ends it: it is logged and tried again after a growing wait.
  */
 export async function spoolForever(ports: SpoolPorts, options: SpoolOptions): Promise<void> {
-  const { sweepInterval, stop, patience = POLLING } = options;
-  let wait = patience.first;
+  const { sweepInterval, stop, polling = POLLING } = options;
+  let wait = polling.first;
   let nextSweep = 0;
   const round = new SpoolRound(ports);
   while (!stop.aborted) {
@@ -38,7 +38,7 @@ export async function spoolForever(ports: SpoolPorts, options: SpoolOptions): Pr
       }
       const quiet = await listen(round, ports, (nextSweep - performance.now()) / 1000, stop);
       if (quiet) {
-        wait = patience.first;
+        wait = polling.first;
         continue;
       }
     } catch (thrown) {
@@ -46,7 +46,7 @@ export async function spoolForever(ports: SpoolPorts, options: SpoolOptions): Pr
     }
     // Random, so that several spoolers do not knock together at a service that comes back.
     await pause(wait * (0.5 + Math.random() / 2), stop);
-    wait = Math.min(patience.most, wait * 2);
+    wait = Math.min(polling.most, wait * 2);
   }
 }
 

@@ -111,20 +111,20 @@ function faultOf(key: OutgoingKey, body: string, highest: number, now: number): 
 }
 
 /** The least and the greatest of a message's APEL keys; none where its text is gone. */
-type Edges = { readonly least: string; readonly greatest: string } | undefined;
+type KeyRange = { readonly least: string; readonly greatest: string } | undefined;
 
-/** Tells of a unit's waiting generations which need not be sent, since a later one holds all their APEL keys. */
-export class Coverage {
+/** Which of a unit's waiting generations need not be sent, since a later one holds all their APEL keys. */
+export class Superseded {
   /** of messages of single jobs, by their objects' keys: each is read once to be compared with all others */
-  readonly #edges = new Map<string, Edges>();
+  readonly #keyRanges = new Map<string, KeyRange>();
 
-  /** The first of the later generations that covers this one. */
+  /** The first of the later generations that supersedes this one. */
   async by(generation: LoadedGeneration, later: readonly LoadedGeneration[]): Promise<LoadedGeneration | undefined> {
-    for (const other of later) if (await this.#covers(other, generation)) return other;
+    for (const other of later) if (await this.#isSupersededBy(other, generation)) return other;
     return undefined;
   }
 
-  async #covers(later: LoadedGeneration, earlier: LoadedGeneration): Promise<boolean> {
+  async #isSupersededBy(later: LoadedGeneration, earlier: LoadedGeneration): Promise<boolean> {
     const keys = new Set(later.messages.flatMap((message) => message.keys));
     if (!earlier.messages.every((message) => message.keys.every((key) => keys.has(key)))) return false;
     const hashes = new Set(later.messages.map(({ hash }) => hash));
@@ -136,20 +136,20 @@ export class Coverage {
 
   /** Whether some of these messages together hold all jobs of one. Only those are read that reach into its keys. */
   async #holds(messages: readonly LoadedMessage[], one: LoadedMessage): Promise<boolean> {
-    const edges = await this.#edgesOf(one);
+    const range = await this.#keyRangeOf(one);
     const held = new Set<string>();
     for (const message of messages) {
-      const others = await this.#edgesOf(message);
-      if (edges === undefined || others === undefined) continue;
-      if (others.greatest < edges.least || others.least > edges.greatest) continue;
+      const others = await this.#keyRangeOf(message);
+      if (range === undefined || others === undefined) continue;
+      if (others.greatest < range.least || others.least > range.greatest) continue;
       for (const key of await keysIn(message)) held.add(key);
     }
     return held.size > 0 && (await keysIn(one)).every((key) => held.has(key));
   }
 
-  async #edgesOf(message: LoadedMessage): Promise<Edges> {
-    if (!this.#edges.has(message.key)) this.#edges.set(message.key, edgesOf(await keysIn(message)));
-    return this.#edges.get(message.key);
+  async #keyRangeOf(message: LoadedMessage): Promise<KeyRange> {
+    if (!this.#keyRanges.has(message.key)) this.#keyRanges.set(message.key, keyRangeOf(await keysIn(message)));
+    return this.#keyRanges.get(message.key);
   }
 }
 
@@ -158,7 +158,7 @@ async function keysIn({ read }: LoadedMessage): Promise<readonly string[]> {
   return body === undefined ? [] : messageKeys(body);
 }
 
-function edgesOf([first, ...others]: readonly string[]): Edges {
+function keyRangeOf([first, ...others]: readonly string[]): KeyRange {
   if (first === undefined) return undefined;
   const least = others.reduce((a, b) => (b < a ? b : a), first);
   return { least, greatest: others.reduce((a, b) => (b > a ? b : a), first) };
@@ -198,7 +198,7 @@ function keysOf(body: string, strange: (reason: string) => void): ReadonlySet<st
 }
 
 /** `older`: files to take out first. `uncovered`: a file that must be sent before, since it holds keys the new one lacks. */
-type Overlap =
+type QueuedKeys =
   | { readonly older: readonly string[] }
   | { readonly uncovered: string; readonly lacking: readonly string[] };
 
@@ -206,7 +206,7 @@ type Overlap =
  * Which files in the queue the new keys replace. APEL: a summary loaded later replaces the row, so a file with any of the
  * keys must not be sent after the new ones, and may be dropped only if they hold all its keys.
  */
-export function overlapWith(files: readonly KeyedFile[], newKeys: ReadonlySet<string>): Overlap {
+export function queuedKeysOf(files: readonly KeyedFile[], newKeys: ReadonlySet<string>): QueuedKeys {
   const older: string[] = [];
   for (const { name, keys } of files) {
     const lacking = [...keys].filter((key) => !newKeys.has(key));

@@ -11,7 +11,7 @@ import { NO_NAMES, type Names, judgeNames, withInherited } from "./names.ts";
 import type { Problem } from "../../shared/config-problems.ts";
 import { configurationError, hint, problemLines, quoted, readSettings } from "./problems.ts";
 import { runSettings } from "./table.ts";
-import { checkTogether, draftTenant } from "./tenant.ts";
+import { checkTogether, parseTenant } from "./tenant.ts";
 import { type ListedTenant, type TenantsFile, parseTenantsFile } from "./tenants-file.ts";
 
 /** What the command line says; each wins over environment and env file. */
@@ -231,32 +231,29 @@ export function parseSettings(env: Raw, tenantsFileText?: string, names: Names =
   const runRaw = isGap ? env : { ...env, QUERY_START: undefined, QUERY_END: undefined };
   const run = readSettings(runSettings, partialRun, runRaw);
   const file = tenantsFile(run.part.TENANTS_FILE, tenantsFileText);
-  const drafts =
-    file === undefined ? [draftTenant(undefined, env)] : file.tenants.map((listed) => draftListed(listed, env));
+  const parsed =
+    file === undefined ? [parseTenant(undefined, env)] : file.tenants.map((listed) => parseListed(listed, env));
   const problems = [
     ...names.problems,
     ...run.problems,
     ...periodProblems(run.part, isGap, new Set(run.problems.map(({ setting }) => setting)), runRaw),
     ...(file?.problems ?? []),
-    ...drafts.flatMap((draft) => draft.problems),
-    ...checkTogether(drafts),
+    ...parsed.flatMap((one) => one.problems),
+    ...checkTogether(parsed),
   ];
-  const tenantNames = drafts.map(({ name }) => name);
+  const tenantNames = parsed.map(({ name }) => name);
   if (run.full === undefined || problems.length > 0)
     throw configurationError([...problems, ...names.unset], tenantNames);
   const { PUBLISHING_MODE: mode, OUTPUT_PATH: output, LEDGER_PATH: ledger } = run.full;
   const { QUERY_START: queryStart, QUERY_END: queryEnd } = run.full;
   return {
-    tenants: drafts.flatMap(({ made }) => (made === undefined ? [] : [made])),
+    tenants: parsed.flatMap(({ made }) => (made === undefined ? [] : [made])),
     mode,
     ...(queryStart === undefined ? {} : { queryStart }),
     ...(queryEnd === undefined ? {} : { queryEnd }),
     output,
     ledger,
-    warnings: problemLines(
-      [...names.unset, ...names.warnings, ...drafts.flatMap((draft) => draft.warnings)],
-      tenantNames,
-    ),
+    warnings: problemLines([...names.unset, ...names.warnings, ...parsed.flatMap((one) => one.warnings)], tenantNames),
   };
 }
 
@@ -267,10 +264,10 @@ function tenantsFile(path: string | undefined, text: string | undefined): Tenant
   return { tenants: [], problems: [problem] };
 }
 
-function draftListed({ name, raw }: ListedTenant, env: Raw): ReturnType<typeof draftTenant> {
+function parseListed({ name, raw }: ListedTenant, env: Raw): ReturnType<typeof parseTenant> {
   const whole = withInherited(name, raw, env);
-  const draft = draftTenant(name, whole.raw);
-  return { ...draft, warnings: [...whole.warnings, ...draft.warnings] };
+  const parsed = parseTenant(name, whole.raw);
+  return { ...parsed, warnings: [...whole.warnings, ...parsed.warnings] };
 }
 
 function periodProblems(

@@ -11,7 +11,7 @@ const partialSettings = tenantSettings.partial();
 type PartialValues = Partial<{ [Name in keyof TenantValues]: TenantValues[Name] | undefined }>;
 
 /** What is known of a tenant, be it whole (`made`) or not, for the checks that look at all tenants together. */
-type Draft = {
+type ParsedTenant = {
   readonly name: string;
   readonly values: PartialValues;
   readonly format: MessageFormat | undefined;
@@ -21,7 +21,7 @@ type Draft = {
 };
 
 /** Reads one tenant. Without a name it is called like its namespace. */
-export function draftTenant(givenName: string | undefined, raw: Raw): Draft {
+export function parseTenant(givenName: string | undefined, raw: Raw): ParsedTenant {
   const { full, part, problems: wrong } = readSettings(tenantSettings, partialSettings, raw);
   const name = givenName ?? part.NAMESPACE ?? "default";
   const failed = new Set(wrong.map(({ setting }) => setting));
@@ -31,10 +31,10 @@ export function draftTenant(givenName: string | undefined, raw: Raw): Draft {
     tenant: name,
   }));
   const warnings = doubts(part, raw, format).map((warning) => ({ ...warning, tenant: name }));
-  const draft = { name, values: part, format, problems, warnings };
+  const parsed = { name, values: part, format, problems, warnings };
   return full === undefined || format === undefined || problems.length > 0
-    ? draft
-    : { ...draft, made: { tenant: tenantFrom(name, full, format), connection: connectionFrom(full) } };
+    ? parsed
+    : { ...parsed, made: { tenant: tenantFrom(name, full, format), connection: connectionFrom(full) } };
 }
 
 function formatOf(values: PartialValues): MessageFormat {
@@ -222,22 +222,22 @@ function connectionFrom(values: TenantValues): Connection {
 }
 
 /** What can only be seen with all tenants side by side: each of these would count jobs twice at APEL. */
-export function checkTogether(drafts: readonly Draft[]): Problem[] {
-  return drafts.flatMap((draft, index) => {
-    const earlier = drafts.slice(0, index);
-    return [...samePods(draft, earlier), ...otherFormat(draft, earlier)];
+export function checkTogether(tenants: readonly ParsedTenant[]): Problem[] {
+  return tenants.flatMap((parsed, index) => {
+    const earlier = tenants.slice(0, index);
+    return [...samePods(parsed, earlier), ...otherFormat(parsed, earlier)];
   });
 }
 
-function samePods(draft: Draft, earlier: readonly Draft[]): Problem[] {
-  const { NAMESPACE: namespace, PROMETHEUS_SERVER: server } = draft.values;
+function samePods(parsed: ParsedTenant, earlier: readonly ParsedTenant[]): Problem[] {
+  const { NAMESPACE: namespace, PROMETHEUS_SERVER: server } = parsed.values;
   if (namespace === undefined || server === undefined) return [];
-  const twin = earlier.find((other) => selection(other) === selection(draft));
+  const twin = earlier.find((other) => selection(other) === selection(parsed));
   if (twin === undefined) return [];
   return [
     {
       setting: "NAMESPACE",
-      tenant: draft.name,
+      tenant: parsed.name,
       quoted: JSON.stringify(namespace),
       text:
         `selects the same pods as the tenant ${JSON.stringify(twin.name)}, so every job would count twice. ` +
@@ -246,7 +246,7 @@ function samePods(draft: Draft, earlier: readonly Draft[]): Problem[] {
   ];
 }
 
-function selection({ values }: Draft): string {
+function selection({ values }: ParsedTenant): string {
   const {
     NAMESPACE,
     PROMETHEUS_SERVER,
@@ -259,9 +259,9 @@ function selection({ values }: Draft): string {
 }
 
 /** APEL: mixing message kinds for one site and month counts double; and a unit's tenants share its messages. */
-function otherFormat(draft: Draft, earlier: readonly Draft[]): Problem[] {
-  const { format } = draft;
-  const site = draft.values.SITE_NAME;
+function otherFormat(parsed: ParsedTenant, earlier: readonly ParsedTenant[]): Problem[] {
+  const { format } = parsed;
+  const site = parsed.values.SITE_NAME;
   if (format === undefined || site === undefined) return [];
   const other = earlier.find(
     (candidate) => candidate.values.SITE_NAME === site && candidate.format !== undefined && candidate.format !== format,
@@ -270,7 +270,7 @@ function otherFormat(draft: Draft, earlier: readonly Draft[]): Problem[] {
   return [
     {
       setting: "MESSAGE_FORMAT",
-      tenant: draft.name,
+      tenant: parsed.name,
       quoted: JSON.stringify(format),
       text:
         `is the format for the site ${JSON.stringify(site)}, for which the tenant ${JSON.stringify(other.name)} publishes ` +

@@ -45,8 +45,8 @@ export class Slot {
   /** 1 if the child is there although it was killed, else 0. */
   get stuck(): number {
     const since = this.#settledAt;
-    const patience = this.#killedAfter + STUCK_AFTER_KILL;
-    return this.#busy && since !== undefined && performance.now() - since >= patience ? 1 : 0;
+    const stuckAfter = this.#killedAfter + STUCK_AFTER_KILL;
+    return this.#busy && since !== undefined && performance.now() - since >= stuckAfter ? 1 : 0;
   }
 }
 

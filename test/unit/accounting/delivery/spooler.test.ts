@@ -39,8 +39,8 @@ function ports(Store: typeof EmptyStore, receive?: NotificationQueue["receive"])
 /** Runs for a while, then stops; gives how long it took to end after that, milliseconds. */
 async function runFor(milliseconds: number, spooler: SpoolPorts, sweepInterval: number): Promise<number> {
   const controller = new AbortController();
-  const patience = { first: 0.02, most: 0.2 };
-  const running = spoolForever(spooler, { sweepInterval, stop: controller.signal, patience });
+  const polling = { first: 0.02, most: 0.2 };
+  const running = spoolForever(spooler, { sweepInterval, stop: controller.signal, polling });
   await sleep(milliseconds);
   const stopped = performance.now();
   controller.abort();
