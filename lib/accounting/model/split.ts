@@ -8,7 +8,11 @@ import { DAY, showTime } from "./time.ts";
 const HOUR = 3600;
 
 /** Some of the pods of a window. `parts`: the same pods in smaller groups; none where nothing smaller is left. */
-type PodGroup<Only> = { readonly only: Only; readonly name: string; parts(): readonly PodGroup<Only>[] };
+type PodGroup<Only> = {
+  readonly only: Only;
+  readonly name: string;
+  readonly parts: () => readonly PodGroup<Only>[];
+};
 
 type Question<Only> = {
   /** what is asked, for the error's message */
