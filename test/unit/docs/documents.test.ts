@@ -26,7 +26,7 @@ const SERVERLESS = new Set(["--param", "--stage", "--env", "--tier"]);
 const exists = (path: string): boolean => existsSync(join(ROOT, path));
 
 /** `gridmeter COMMAND`, or the built file run by Node. */
-const COMMAND = /(?:^|node \S+\/)gridmeter(?:\.cjs)? ([a-z]+)/;
+const COMMAND = /(?:^|node \S+\/)gridmeter(?:-agent)?(?:\.cjs)? ([a-z]+)/;
 
 /** Settings of the deployment and of the spooler's unit, which the command line's table does not have. */
 const DEPLOYED = new Set(
@@ -76,7 +76,7 @@ describe("the command line in the documents", () => {
   beforeAll(async () => {
     const ask = async (...args: readonly string[]): Promise<string> =>
       (await promisify(execFile)(process.execPath, [join(ROOT, "bin/gridmeter.ts"), ...args, "--help"])).stdout;
-    const commands = [...(await ask()).matchAll(/^ {2}([a-z]+) \[/gm)].map(([, name = ""]) => name);
+    const commands = [...(await ask()).matchAll(/^ {2}([a-z]+) /gm)].map(([, name = ""]) => name);
     for (const command of commands.filter((name) => name !== "help")) help.set(command, await ask(command));
   });
 
