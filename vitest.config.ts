@@ -54,16 +54,29 @@ export default defineConfig({
           // A process for each file would take as long as the tests.
           isolate: false,
           maxWorkers: 2,
+          sequence: { groupOrder: 0 },
         },
       },
       {
         extends: true,
         // These wait for servers, processes and deadlines more than they compute.
-        test: { name: "integration", include: ["test/integration/*.test.ts", ...APART], exclude: LONG, maxWorkers: 3 },
+        test: {
+          name: "integration",
+          include: ["test/integration/*.test.ts", ...APART],
+          exclude: LONG,
+          maxWorkers: 3,
+          sequence: { groupOrder: 1 },
+        },
       },
       {
         extends: true,
-        test: { name: "long", include: [...LONG, ...SIZED], maxWorkers: 2, env: { GRIDMETER_TESTS: "long" } },
+        test: {
+          name: "long",
+          include: [...LONG, ...SIZED],
+          maxWorkers: 2,
+          sequence: { groupOrder: 2 },
+          env: { GRIDMETER_TESTS: "long" },
+        },
       },
     ],
   },
