@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
 import { GridmeterError } from "../../shared/errors.ts";
 import { isErrno } from "../../shared/fs.ts";
+import { readProcess } from "../../shared/proc.ts";
 import { type GuardedFolder, Odd } from "../store/guarded-folder.ts";
 import { isDirqElement } from "./queue.ts";
 
@@ -129,10 +130,10 @@ function orEmpty(read: () => string): string {
 
 /** The process's start in ticks; "" if it does not run (a zombie runs no more) or there is no /proc. */
 function startOf(pid: number): string {
-  const stat = orEmpty(() => readFileSync(`/proc/${pid}/stat`, "utf8"));
-  // The second field is the program's name in parentheses and may hold blanks and parentheses.
-  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  return fields[0] === "Z" || fields[0] === "X" ? "" : (fields[19] ?? "");
+  return orEmpty(() => {
+    const found = readProcess(pid);
+    return found?.alive === true ? String(found.start) : "";
+  });
 }
 
 export function ownIdentity(): ProcessIdentity {

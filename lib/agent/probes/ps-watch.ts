@@ -2,7 +2,7 @@ import { readlink, stat } from "node:fs/promises";
 import { basename } from "node:path";
 import { isErrno } from "../../shared/fs.ts";
 import { locateExecutable } from "../command/executable.ts";
-import { isHidden, readProcFile } from "../command/processes.ts";
+import { isHidden, readProcFile } from "../../shared/proc.ts";
 import { commandEnvironment } from "../command/start.ts";
 import { PatientReader, readCgroup } from "./common/cgroup.ts";
 

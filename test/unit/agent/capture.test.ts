@@ -40,7 +40,7 @@ test("a character cut in two by the pipe is whole again", async () => {
 test("goes on reading after it was told to forget, so that the other side is not held up", async () => {
   const stream = new PassThrough({ highWaterMark: 10 });
   const capture = new Capture(stream, 5, () => expect.fail("nobody counts any more"));
-  capture.forget();
+  capture.drop();
   for (let turn = 0; turn < 100; turn++) stream.write("0123456789");
   await nextTurn();
   expect(stream.readableLength).toBe(0);

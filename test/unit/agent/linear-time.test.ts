@@ -1,7 +1,7 @@
 import { readFileSync, readdirSync } from "node:fs";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { parseStat } from "../../../lib/agent/command/processes.ts";
+import { parseStat } from "../../../lib/shared/proc.ts";
 import { parseAddress } from "../../../lib/agent/server.ts";
 import { ErrorLog } from "../../../lib/agent/publisher.ts";
 import type { Output } from "../../../lib/agent/command/types.ts";

@@ -2,7 +2,7 @@ import { readdir } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import pLimit from "p-limit";
 import { orIfMissing } from "../../../shared/fs.ts";
-import { isHidden, readProcFile } from "../../command/processes.ts";
+import { isHidden, readProcFile } from "../../../shared/proc.ts";
 import { shortId } from "./container.ts";
 import type { Failure } from "./probe.ts";
 
