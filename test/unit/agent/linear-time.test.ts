@@ -8,14 +8,14 @@ import type { Output } from "../../../lib/agent/command/types.ts";
 import { gatewayUrl, listen, seconds, text as textSetting } from "../../../lib/agent/config-values.ts";
 import { parseCgroup } from "../../../lib/agent/probes/common/cgroup.ts";
 import { containerLabels, kubernetesNames } from "../../../lib/agent/probes/common/container.ts";
-import { parseCrictlPs, parseCrictlStats } from "../../../lib/agent/probes/crictl-stats.ts";
+import { parseCrictlStats } from "../../../lib/agent/probes/crictl-stats.ts";
 import { parseCustom } from "../../../lib/agent/probes/custom.ts";
 import { parseDockerDaemon, parseSystemctl } from "../../../lib/agent/probes/docker-daemon.ts";
 import { parseDockerInspect } from "../../../lib/agent/probes/docker-inspect.ts";
 import { parseDockerList, parsePercent, parseSize, saysGone } from "../../../lib/agent/probes/common/docker.ts";
 import { parseDockerLogs } from "../../../lib/agent/probes/docker-logs.ts";
 import { parseDockerStats } from "../../../lib/agent/probes/docker-stats.ts";
-import { labelText } from "../../../lib/agent/probes/common/gpu.ts";
+import { labelText } from "../../../lib/agent/probes/common/parse.ts";
 import { defaultInterface, parseIftop } from "../../../lib/agent/probes/iftop.ts";
 import { parseEndpoint, parseLsof } from "../../../lib/agent/probes/lsof.ts";
 import { parseNvidiaSmi } from "../../../lib/agent/probes/nvidia-smi.ts";
@@ -103,8 +103,6 @@ const PARSERS: readonly (readonly [string, number, Work])[] = [
   ["lsof, a row", MOST["lsof"]!, (text) => parseLsof(out(`COMMAND PID USER FD TYPE DEVICE SIZE/OFF NODE NAME\na 1 0 3u IPv4 1 0t0 UDP ${text}(ESTABLISHED)`))],
   ["lsof, a heading", MOST["lsof"]!, (text) => parseLsof(out(`COMMAND  PID${text} NAME${text}`))],
   ["crictl stats", crictl!, both(parseCrictlStats)],
-  ["crictl ps", crictl!, both(parseCrictlPs)],
-  ["crictl, texts", crictl!, (text) => parseCrictlPs(out(JSON.stringify({ containers: [{ id: "0a", createdAt: text, image: { image: text }, metadata: { name: text }, labels: { a: text } }] })))],
   ["systemctl", 64 * KIB, both(parseSystemctl)],
   ["a custom command, as it is", 1024 * KIB, both(parseCustom)],
   ["a custom command, a help", 1024 * KIB, (text) => parseCustom(out(`# HELP a ${text}\n# TYPE a${text}\na 1\n`))],

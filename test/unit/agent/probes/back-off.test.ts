@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { BackOff } from "../../../../lib/agent/probes/common/cgroup.ts";
+import { BackOff } from "../../../../lib/agent/probes/common/container-processes.ts";
 
 /** The runs, of so many, in which each was sought; `listed` are those missing in a run. */
 const turns = (runs: number, listed: (run: number) => readonly string[]): Record<string, readonly number[]> => {

@@ -3,17 +3,17 @@ import { describe, expect, it } from "vitest";
 import type { Metric } from "../../../../lib/shared/exposition.ts";
 import type { Output, Parsed } from "../../../../lib/agent/command/types.ts";
 import { parseCgroup } from "../../../../lib/agent/probes/common/cgroup.ts";
-import { crictlStatsMetrics, parseCrictlPs, parseCrictlStats } from "../../../../lib/agent/probes/crictl-stats.ts";
+import { crictlStatsMetrics, parseCrictlStats } from "../../../../lib/agent/probes/crictl-stats.ts";
 import { isForbiddenName, parseCustom } from "../../../../lib/agent/probes/custom.ts";
 import { dockerDaemonMetrics, parseDockerDaemon } from "../../../../lib/agent/probes/docker-daemon.ts";
 import { dockerInspectMetrics, parseDockerInspect } from "../../../../lib/agent/probes/docker-inspect.ts";
-import { parseDockerPs } from "../../../../lib/agent/probes/common/docker.ts";
+import { parseDockerList } from "../../../../lib/agent/probes/common/docker.ts";
 import { parseDockerLogs } from "../../../../lib/agent/probes/docker-logs.ts";
 import { dockerStatsMetrics, parseDockerStats } from "../../../../lib/agent/probes/docker-stats.ts";
 import { defaultInterface, iftopMetrics, parseIftop } from "../../../../lib/agent/probes/iftop.ts";
 import { parseLsof } from "../../../../lib/agent/probes/lsof.ts";
 import { NODE_METRICS, type NodeMetricName } from "../../../../lib/agent/probes/common/metric-families.ts";
-import { ParseError } from "../../../../lib/agent/probes/common/probe.ts";
+import { ParseError } from "../../../../lib/agent/probes/common/parse.ts";
 import { longStanding, watchProcesses } from "../../../../lib/agent/probes/ps-watch.ts";
 import { parsePs, psMetrics } from "../../../../lib/agent/probes/ps.ts";
 import { mutated, noise } from "../../../support/mutated.ts";
@@ -67,7 +67,7 @@ const PROBES: Record<string, Probe> = {
     dockerStatsMetrics,
   ),
   "docker-inspect": probe([fixture("docker-inspect.json")], parseDockerInspect, dockerInspectMetrics),
-  "docker-ps": probe(["0a1b2c3d4e5f\n".repeat(3)], parseDockerPs, nothing),
+  "docker-ps": probe(["0a1b2c3d4e5f\n".repeat(3)], parseDockerList, nothing),
   "docker-daemon": probe(
     [fixture("docker-info.json"), fixture("docker-info-down.json"), "active\n", "inactive\n"],
     parseDockerDaemon,
@@ -81,7 +81,6 @@ const PROBES: Record<string, Probe> = {
     return psMetrics(processes, { longStanding: longStanding(watch, 10), largeResidentBytes: 1000 });
   }),
   "crictl-stats": probe([fixture("crictl-stats.json")], parseCrictlStats, crictlStatsMetrics),
-  "crictl-ps": probe([fixture("crictl-ps.json")], parseCrictlPs, nothing),
   custom: probe([fixture("custom.prom")], parseCustom, (metrics) => metrics, true),
 };
 

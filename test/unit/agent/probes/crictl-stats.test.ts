@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { crictlStatsMetrics, parseCrictlPs, parseCrictlStats } from "../../../../lib/agent/probes/crictl-stats.ts";
-import { ParseError } from "../../../../lib/agent/probes/common/probe.ts";
+import { crictlStatsMetrics, parseCrictlStats } from "../../../../lib/agent/probes/crictl-stats.ts";
+import { ParseError } from "../../../../lib/agent/probes/common/parse.ts";
 import { sameLabelsThroughout, valuesBy } from "../../../support/metrics.ts";
 import { fixture, printed } from "../../../support/probe-fixtures.ts";
 
@@ -44,26 +44,5 @@ describe("crictl stats", () => {
     for (const text of ["", "{}", "CONTAINER CPU %", '{"stats":[1]}', '{"stats":{}}']) {
       expect(() => parseCrictlStats(printed(text))).toThrow(ParseError);
     }
-  });
-});
-
-describe("crictl ps", () => {
-  it("reads containers with what they are called", () => {
-    expect(parseCrictlPs(printed(fixture("crictl-ps.json")))).toMatchObject({
-      rejected: 1,
-      value: [
-        {
-          id: ID,
-          pod: "job-worker-0",
-          podUid: "u-1",
-          image: "sha256:77",
-          running: true,
-          createdAt: 1_700_000_000.5,
-          attempt: 2,
-        },
-        { name: "old", image: undefined, running: false, attempt: 0 },
-      ],
-    });
-    expect(() => parseCrictlPs(printed('{"stats":[]}'))).toThrow(ParseError);
   });
 });

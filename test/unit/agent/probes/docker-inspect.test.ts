@@ -1,11 +1,7 @@
 import { describe, expect, it } from "vitest";
-import {
-  dockerInspectCommand,
-  dockerInspectMetrics,
-  parseDockerInspect,
-} from "../../../../lib/agent/probes/docker-inspect.ts";
-import { parseDockerList, parseDockerPs } from "../../../../lib/agent/probes/common/docker.ts";
-import { ParseError } from "../../../../lib/agent/probes/common/probe.ts";
+import { dockerInspectMetrics, parseDockerInspect } from "../../../../lib/agent/probes/docker-inspect.ts";
+import { parseDockerList } from "../../../../lib/agent/probes/common/docker.ts";
+import { ParseError } from "../../../../lib/agent/probes/common/parse.ts";
 import { sameLabelsThroughout } from "../../../support/metrics.ts";
 import { DAEMON_DOWN, fixture, printed } from "../../../support/probe-fixtures.ts";
 
@@ -179,8 +175,8 @@ describe("the GPUs of a container", () => {
 describe("docker ps", () => {
   it("gives ids once, and nothing that could be an option or a path", () => {
     const lines = [ID, "0a1b2c3d4e5f", ID, "--help", "../x", "", "ABCDEF012345"];
-    expect(parseDockerPs(printed(lines.join("\n")))).toEqual({ value: [ID, "0a1b2c3d4e5f"], rejected: 4 });
-    expect(dockerInspectCommand(ID).argv.slice(-2)).toEqual(["--", ID]);
+    const { value, rejected } = parseDockerList(printed(lines.join("\n")));
+    expect([value.map(({ id }) => id), rejected]).toEqual([[ID, "0a1b2c3d4e5f"], 4]);
   });
 
   it("gives names where they were printed, of a linked container its own", () => {
@@ -198,8 +194,8 @@ describe("docker ps", () => {
   });
 
   it("is empty when nothing runs, and no data when docker fails", () => {
-    expect(parseDockerPs(printed(""))).toEqual({ value: [], rejected: 0 });
-    expect(() => parseDockerPs(printed("", 1, DAEMON_DOWN))).toThrow("daemon_down");
-    expect(() => parseDockerPs(printed("CONTAINER ID   IMAGE\n"))).toThrow(ParseError);
+    expect(parseDockerList(printed(""))).toEqual({ value: [], rejected: 0 });
+    expect(() => parseDockerList(printed("", 1, DAEMON_DOWN))).toThrow("daemon_down");
+    expect(() => parseDockerList(printed("CONTAINER ID   IMAGE\n"))).toThrow(ParseError);
   });
 });
