@@ -83,11 +83,11 @@ describe("a command that does not end", () => {
     expect(after).toBeLessThan(900);
   });
 
-  test("leaves nothing behind after 50 timeouts in a row: no stray, no zombie, no open file", async () => {
+  test("leaves nothing behind after 50 timeouts in a row: no orphan, no zombie, no open file", async () => {
     const openFiles = () => readdirSync("/proc/self/fd").length;
     const before = openFiles();
     const text = `sleep ${own} & setsid sleep ${own} & (setsid sleep ${own} >/dev/null 2>&1 &); sleep ${own}`;
-    for (let turn = 0; turn < 50; turn++) {
+    for (let run = 0; run < 50; run++) {
       const { settled, gone } = runCommand(script(text, { timeout: 0.1 }));
       expect(await settled).toMatchObject({ kind: "timeout" });
       await gone;
@@ -124,7 +124,7 @@ describe("a result that comes too late", () => {
   });
 });
 
-describe("a command that ends while others of its kin do not", () => {
+describe("a command that ends before the processes it started", () => {
   test("gives its output though a grandchild holds stdout, and that one is ended", TIMED, async () => {
     const started = performance.now();
     const { settled, gone } = runCommand(script(`echo done; sleep ${own} & exit 0`));

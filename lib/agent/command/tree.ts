@@ -136,9 +136,12 @@ export function isAlive(entry: ProcessEntry): boolean {
 
 type Request = { readonly tree: Tree; readonly answer: (orphans: readonly ProcessEntry[]) => void };
 
-/** How long a search that is not urgent waits for other requests. After each command there is one: CPU of the agent. Milliseconds. */
+/**
+ * How long a request that is not urgent waits for others to share its search. There is one after each command, and a search reads all
+ * processes of the node (CPU of the agent in bench/results.md). Milliseconds.
+ */
 const LAZY = 1_000;
-/** If no file descriptor is free, nothing can be read and no process counts as gone: /proc is searched again after this, milliseconds. */
+/** Without a free file descriptor nothing can be read, and no process counts as gone: pause before the next search, milliseconds. */
 const NO_DESCRIPTORS_PAUSE = 250;
 
 let waiting: Request[] = [];
@@ -259,9 +262,12 @@ function markIn(environment: string): string | undefined {
     ?.slice(MARK.length);
 }
 
-/** Fault "D state": the kernel answers environ under a lock that a stuck process may hold for ever. A read is awaited so long, seconds ... */
+/**
+ * Fault "D state": the kernel answers environ under a lock that a stuck process may hold for ever, and each read that hangs keeps one
+ * of Node's few threads for files. A read is awaited so long, seconds.
+ */
 const READ_LIMIT = 0.5;
-/** ... and after so many reads that hang (each keeps one of Node's few threads for files) no environment is read any more. */
+/** While so many reads hang, no other environment is read. */
 const MOST_HANGING_READS = 2;
 let openReads = 0;
 

@@ -68,7 +68,7 @@ export type DockerContainer = ContainerNames & {
   readonly gpus: ContainerGpus;
 };
 
-/** The GPUs given to a container, by maker, and the settings that say so. The rest of the environment is dropped, as it may hold secrets. */
+/** The GPUs given to a container, by maker, and the settings that name them. No other variable is kept, as it may hold a secret. */
 type ContainerGpus = {
   readonly nvidia: AssignedGpus;
   readonly amd: AssignedGpus;
@@ -259,7 +259,7 @@ const firstOf = (texts: TextsByName, ...keys: readonly string[]): string | undef
 /** The GPUs that a container was given: `all`, some, or undefined where no setting names any. */
 export type AssignedGpus = "all" | readonly GpuReference[] | undefined;
 
-/** A GPU as a container's settings name it. `minor` is N of /dev/nvidiaN or /dev/dri/cardN, `index` the position in the tool's order. */
+/** A GPU as a container's settings name it. `minor` is N of /dev/nvidiaN or /dev/dri/cardN, `index` the tool's own number. */
 export type GpuReference =
   | { readonly by: "index"; readonly value: number }
   | { readonly by: "minor"; readonly value: number }

@@ -179,7 +179,7 @@ const parseCount = (text: string): number | undefined => {
 const nameOf = (name: string | undefined): string | undefined =>
   name === undefined || hasNoValue(name) ? undefined : name.trim();
 
-/** Splits `58.4MB / 1.1GB`; a lone `--` stands for both. */
+/** Splits `58.4MB / 1.1GB`; a lone `--` means that both are missing. */
 const splitPair = (cell: Cell): readonly [Cell, Cell] => {
   if (typeof cell !== "string" || hasNoValue(cell)) return [undefined, undefined];
   const [first, second, ...rest] = cell.split("/");
@@ -189,7 +189,7 @@ const splitPair = (cell: Cell): readonly [Cell, Cell] => {
 
 /**
  * The rows of docker's or podman's JSON: an object a line (`--format '{{json .}}'`), or one array (`podman stats --format
- * json`). Undefined stands for a row that is no JSON object.
+ * json`). A row is undefined if it is no JSON object.
  */
 const readStatsJson = (text: string): readonly (Cells | undefined)[] => {
   const array = text.trimStart().startsWith("[") ? parseJson(text) : undefined;
@@ -277,7 +277,7 @@ const LONGEST_LINE = 4096;
 
 /**
  * The rows of docker's table, in columns or with commas (`--format "table {{.ID}},{{.Name}},..."`). Columns are found by their
- * headings, whatever their order. Undefined stands for a row with too few or too many cells.
+ * headings, whatever their order. A row is undefined if it has too few or too many cells.
  *
  * @throws {ParseError} when there is no heading with a container and a value
  */

@@ -128,7 +128,7 @@ const MODULE = [
   ["module_power_readings", "power_draw"],
 ] as const;
 
-/** The reasons of NVML for lower clocks, a closed set; `other` stands for those that later drivers add. */
+/** The reasons of NVML for lower clocks, a closed set; `other` is any that a later driver adds. */
 const REASONS = [
   "gpu_idle",
   "applications_clocks_setting",

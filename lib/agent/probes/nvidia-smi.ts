@@ -99,7 +99,7 @@ export const parseNvidiaSmi = (output: Output): Parsed<NvidiaSmi> => {
 /** Driver 610 prints `610.62 [Deprecated; ...]`. */
 const versionOf = (text: string | undefined): string | undefined => (text === undefined ? undefined : plainText(text));
 
-/** Refuses a log that lists more GPUs than there are, or one twice: the name of a process looks like a GPU, and it is not known which. */
+/** Refuses a log that lists more GPUs than there are, or one twice: some of them may be the name of a process. */
 const checkCount = (elements: readonly Reader[], attached: number | undefined): void => {
   const ids = elements.flatMap((element) => element.name("@id") ?? []);
   const isTwice = new Set(ids).size < ids.length;

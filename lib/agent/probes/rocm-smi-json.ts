@@ -29,7 +29,7 @@ export const readRocmDocument = (output: Output): RocmDocument => {
   return { cards: cards.sort((a, b) => a.number - b.number), system: readSection(json["system"]) };
 };
 
-/** A JSON object can follow warnings (amdsmi#168), even ones with braces: it is tried at the first brace, then at lines that begin with one. */
+/** Warnings may come before the JSON (amdsmi#168), even with braces: it is tried at the first brace, then at lines that begin with one. */
 const findJson = (stdout: string): JsonObject | undefined => {
   const end = stdout.lastIndexOf("}") + 1;
   let start = stdout.indexOf("{");
@@ -53,7 +53,7 @@ const readSection = (value: unknown): Section | undefined => {
   );
 };
 
-/** An array stands for a key that was printed several times: it has a value if all of them are equal, else it is broken. */
+/** A key that was printed several times is an array: it has a value if all of them are equal, else it is broken. */
 const textOf = (value: unknown): string | undefined => {
   if (Array.isArray(value)) {
     const texts = new Set(value.map((item: unknown) => (Array.isArray(item) ? undefined : textOf(item))));

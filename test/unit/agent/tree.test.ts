@@ -34,15 +34,15 @@ test("a process that is in the middle of an exec when it is looked for is found 
   onTestFinished(() => void leader.kill("SIGKILL"));
   const mark = randomUUID();
   const tree = new Tree(mark, leader.pid ?? 0);
-  // Several tries, since on a busy machine a moment may be long.
-  for (let tries = 0; ; tries++) {
+  // Several attempts, since on a busy machine a moment may be long.
+  for (let attempts = 0; ; attempts++) {
     const orphan = await orphanWithoutEnvironment(mark);
     const found = findOrphans(tree);
     orphan.goOn();
     const pids = (await found).map(({ pid }) => pid);
     await orphan.end();
     if (pids.includes(orphan.pid)) break;
-    expect(tries, "searches that did not find it").toBeLessThan(5);
+    expect(attempts, "searches that did not find it").toBeLessThan(5);
   }
 });
 
