@@ -197,7 +197,7 @@ class ProbeLoop {
     try {
       listener();
     } catch (thrown) {
-      const text = "the run could not be taken in: this is a fault of the agent";
+      const text = "the result of the run could not be recorded: this is a fault of the agent";
       this.#options.log.error({ probe: this.probe, error: errorText(thrown) }, text);
     }
   }
