@@ -4,7 +4,7 @@ import { killAll } from "../../lib/agent/command/run.ts";
 import { type AgentConfig, loadAgentConfig } from "../../lib/agent/config.ts";
 import { didYouMean } from "../../lib/shared/config-values.ts";
 import { GridmeterError, errorText } from "../../lib/shared/errors.ts";
-import { ParseError } from "../../lib/agent/probes/common/probe.ts";
+import { ParseError } from "../../lib/agent/probes/common/parse.ts";
 import { parseSaved } from "../../lib/agent/probes/registry.ts";
 import { configuredProbe, describeProbe, probeNames } from "../../lib/agent/agent.ts";
 import { asJson, commandLine, expositionOf, probesTable, toldOf } from "../show/agent-probes.ts";

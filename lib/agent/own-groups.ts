@@ -14,7 +14,8 @@ import {
 } from "../shared/pushgateway.ts";
 import type { PushAccount, PushResult } from "./metrics/self.ts";
 import type { GroupNow } from "./metrics/store.ts";
-import { type Clock, within } from "../shared/time-limit.ts";
+import { within } from "../shared/time-limit.ts";
+import type { Clock } from "./schedule.ts";
 
 export type Target = {
   readonly url: string;
@@ -138,7 +139,7 @@ export class OwnGroups {
       deadline,
       authorization().then((header) => ({ header })),
       "late" as const,
-      { clock: this.#clock },
+      { sleep: (seconds, signal) => this.#clock.sleep(seconds, signal) },
     );
     if (read !== "late") return read.header;
     throw new GridmeterError(

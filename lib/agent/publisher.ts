@@ -1,8 +1,8 @@
 import type { PushAccount } from "./metrics/self.ts";
 import type { MetricStore } from "./metrics/store.ts";
 import { type Outcome, OwnGroups, type Placed, type Target, clearOld, place, removeUntil } from "./own-groups.ts";
-import type { AgentLog } from "./schedule.ts";
-import { type Clock, steadyClock, within } from "../shared/time-limit.ts";
+import { type AgentLog, type Clock, steadyClock } from "./schedule.ts";
+import { within } from "../shared/time-limit.ts";
 
 export type PublisherOptions = Target & {
   readonly board: Pick<MetricStore, "groups" | "group" | "hasData" | "expire">;
@@ -93,9 +93,13 @@ export class Publisher {
     this.#running = false;
     this.#stop.abort();
     // A push that is on its way would put the group back after it was deleted.
-    await within(limit * 0.3, Promise.all(this.#flying), undefined, { clock: this.#clock });
+    await within(limit * 0.3, Promise.all(this.#flying), undefined, {
+      sleep: (seconds, signal) => this.#clock.sleep(seconds, signal),
+    });
     this.#groups.abort();
-    await within(limit * 0.1, Promise.all(this.#flying), undefined, { clock: this.#clock });
+    await within(limit * 0.1, Promise.all(this.#flying), undefined, {
+      sleep: (seconds, signal) => this.#clock.sleep(seconds, signal),
+    });
     const { board, log } = this.#options;
     const left = await removeUntil(ends, board.groups, this.#groups, this.#clock);
     this.#groups.close();

@@ -1,21 +1,21 @@
 import { uptime } from "node:os";
 import { errorText } from "../shared/errors.ts";
+import { type Sleep, sleep, within } from "../shared/time-limit.ts";
 import type { ResultKind } from "./command/types.ts";
 import type { Probe, ProbeRun } from "./probes/common/probe.ts";
-import { type Clock, steadyClock, within } from "../shared/time-limit.ts";
 
 export type ScheduleOptions = {
   readonly probes: readonly Probe[];
   /** a run has settled */
   readonly settled: (probe: string, run: ProbeRun) => void;
-  /** a probe was found to be able to run, or not: once at the first look, and for each change */
+  /** a probe was found to be able to run, or not: after the first examination, and at each change */
   readonly enabled: (probe: string, enabled: boolean) => void;
   readonly log: AgentLog;
-  /** seconds after which it is looked again whether a disabled probe can run; default 300 */
+  /** seconds after which a disabled probe is examined again, since it may be able to run by then; default 300 */
   readonly reexamine?: number;
   /**
-   * Seconds for which a probe that ran must have been `not_found` before it is disabled; default 900. Until then it fails, so
-   * that an alert has time to fire: a tool that went away is no tool that never was there.
+   * Seconds for which a probe that ran must have been `not_found` before it is disabled; default 900. Until then it fails, so that
+   * an alert can fire: a tool that was removed is not the same as one that was never installed.
    */
   readonly lostAfter?: number;
   readonly clock?: Clock;
@@ -23,7 +23,7 @@ export type ScheduleOptions = {
   readonly random?: () => number;
 };
 
-/** Whether all loops go on; `stalled` names those that do not. */
+/** Whether all loops go on; `stalled` names the probes of those that do not. */
 export type Health = { readonly healthy: boolean; readonly stalled: readonly string[] };
 
 /** `ready` once each enabled probe has settled once. `late`: probes that have not, or whose last run hung or was skipped. */
@@ -32,7 +32,7 @@ export type Readiness = {
   readonly late: readonly { readonly probe: string; readonly result: ResultKind | "pending" }[];
 };
 
-/** All probes have run so many seconds after the start, beside the time they take: a node's tools are not started all at once. */
+/** The first runs are spread over so many seconds, so that a node's tools are not started all at once. */
 const SPREAD = 2;
 
 /** Runs each probe in a loop of its own, so that none waits for another. */
@@ -53,7 +53,7 @@ export class Schedule {
     const { random = Math.random, probes } = this.#options;
     for (const [index, loop] of this.#loops.entries()) {
       const interval = probes[index]?.interval ?? SPREAD;
-      void loop.conduct(random() * Math.min(SPREAD, interval));
+      void loop.repeat(random() * Math.min(SPREAD, interval));
     }
   }
 
@@ -62,7 +62,7 @@ export class Schedule {
     await Promise.all(this.#loops.map((loop) => loop.once()));
   }
 
-  /** Nothing is started and no listener called any more. What runs is left to run: `killAll` ends its commands. */
+  /** From now on nothing is started and no listener is called. Runs under way are left alone: `killAll` ends their commands. */
   stop(): void {
     this.#running = false;
     for (const loop of this.#loops) loop.stop();
@@ -87,20 +87,20 @@ const LATE: ReadonlySet<ResultKind | "pending"> = new Set(["pending", "timeout",
 type LoopOptions = {
   /** a run has settled */
   readonly settled: (probe: string, run: ProbeRun) => void;
-  /** a probe was found to be able to run, or not: said once for each change */
+  /** a probe was found to be able to run, or not: called once for each change */
   readonly enabled: (probe: string, enabled: boolean) => void;
   readonly log: AgentLog;
   readonly clock: Clock;
-  /** seconds after which it is looked again whether a disabled probe can run */
+  /** seconds after which a disabled probe is examined again */
   readonly reexamine: number;
   /** seconds for which the tool must have been `not_found` before a probe that ran is disabled */
   readonly lostAfter: number;
 };
 
-/** A loop that is so late with its next step, seconds, has come to a stop. */
-const LATENESS = 10;
+/** A loop whose next step is late by more than this has stalled. Seconds. */
+const STALLED_AFTER = 10;
 
-/** Runs one probe again and again, start to start, each start on a multiple of its interval, never two at once. */
+/** Runs one probe again and again, never two runs at once. From start to start it is a multiple of the interval. */
 class ProbeLoop {
   readonly #probe: Probe;
   readonly #watched: WatchedProbe;
@@ -121,14 +121,14 @@ class ProbeLoop {
     return this.#probe.name;
   }
 
-  /** What the last run came to; `pending` before the first one, `disabled` while the probe cannot run. */
+  /** The result of the last run; `pending` before the first one, `disabled` while the probe cannot run. */
   get state(): ResultKind | "pending" {
     return this.#enabled === false ? "disabled" : (this.#last ?? "pending");
   }
 
-  /** Whether the loop should have gone on by now. */
+  /** Whether the loop should have taken its next step by now. */
   get stalled(): boolean {
-    return this.#options.clock.now() > this.#nextStepBy + LATENESS;
+    return this.#options.clock.now() > this.#nextStepBy + STALLED_AFTER;
   }
 
   stop(): void {
@@ -137,7 +137,7 @@ class ProbeLoop {
   }
 
   /** Runs until `stop`, first after `phase` seconds. Never rejects. */
-  async conduct(phase: number): Promise<void> {
+  async repeat(phase: number): Promise<void> {
     const { clock, reexamine } = this.#options;
     let due = clock.now() + phase;
     let examined = false;
@@ -163,7 +163,7 @@ class ProbeLoop {
   }
 
   async #run(): Promise<void> {
-    this.#nextStepBy = this.#options.clock.now() + this.#probe.timeout + SETTLING;
+    this.#nextStepBy = this.#options.clock.now() + this.#probe.timeout + SETTLING_TIME;
     const run = await this.#watched.run();
     if (this.#stop.signal.aborted) return;
     this.#last = run.kind;
@@ -171,7 +171,7 @@ class ProbeLoop {
   }
 
   async #canRun(): Promise<boolean> {
-    this.#nextStepBy = this.#options.clock.now() + EXAMINATION;
+    this.#nextStepBy = this.#options.clock.now() + EXAMINATION_LIMIT;
     const why = await this.#watched.unavailable();
     const enabled = why === undefined;
     if (enabled === this.#enabled || this.#stop.signal.aborted) return enabled;
@@ -185,7 +185,7 @@ class ProbeLoop {
     return enabled;
   }
 
-  /** Whether the tool has been missing for so long that it is asked whether the probe can run at all. */
+  /** Whether the tool has been missing for so long that the probe is examined again, and disabled if it cannot run. */
   #isLost(): boolean {
     if (this.#last !== "not_found") this.#lostSince = undefined;
     else this.#lostSince ??= this.#options.clock.now();
@@ -197,12 +197,12 @@ class ProbeLoop {
     try {
       listener();
     } catch (thrown) {
-      const text = "the run could not be taken in: this is a fault of the agent";
+      const text = "the result of the run could not be recorded: this is a fault of the agent";
       this.#options.log.error({ probe: this.probe, error: errorText(thrown) }, text);
     }
   }
 
-  /** Timers may fire a little early. */
+  /** Repeated, as timers may fire a little early. */
   async #sleepUntil(due: number): Promise<void> {
     const { clock } = this.#options;
     this.#nextStepBy = due;
@@ -210,17 +210,17 @@ class ProbeLoop {
   }
 }
 
-/** The first of `due + interval`, `due + 2 interval`, ... that is not over. */
+/** The first of `due + interval`, `due + 2 interval`, ... that is not in the past. */
 function nextOf(due: number, interval: number, now: number): number {
   return due + interval * Math.max(1, Math.ceil((now - due) / interval));
 }
 
-/** So long beyond its timeout a run is waited for, seconds: it should have settled by itself. */
-const SETTLING = 2;
+/** So long after its timeout a run is awaited, which should have settled by itself at the timeout. Seconds. */
+const SETTLING_TIME = 2;
 /** So long it may take to find out whether a probe can run, seconds. */
-const EXAMINATION = 5;
+const EXAMINATION_LIMIT = 5;
 
-const without = (kind: ResultKind, seconds: number, detail: string): ProbeRun => ({
+const noData = (kind: ResultKind, seconds: number, detail: string): ProbeRun => ({
   kind,
   seconds,
   detail,
@@ -230,14 +230,14 @@ const without = (kind: ResultKind, seconds: number, detail: string): ProbeRun =>
   rejected: 0,
 });
 
-/** A probe that is not trusted to keep its word: whatever it does, `run` settles and never rejects, and runs never overlap. */
+/** Guards against faults of a probe's own code: whatever it does, `run` settles and never rejects, and runs never overlap. */
 class WatchedProbe {
   readonly #probe: Probe;
   readonly #clock: Clock;
   readonly #stop: AbortSignal;
   #open = false;
 
-  /** `stop`: nobody waits any more */
+  /** `stop`: ends all waiting at once */
   constructor(probe: Probe, clock: Clock, stop: AbortSignal) {
     this.#probe = probe;
     this.#clock = clock;
@@ -245,32 +245,46 @@ class WatchedProbe {
   }
 
   /**
-   * Runs the probe. A run that did not settle in time is a `timeout`; what it comes to later is thrown away, and until then
-   * further ones are `skipped_in_flight`. One that rejects is a fault of the probe's code: `parse_error`.
+   * Runs the probe. A run that does not settle in time is a `timeout`. Its late result is ignored, and until then further runs are
+   * `skipped_in_flight`. A run that rejects is a fault of the probe's code: `parse_error`.
    */
   async run(): Promise<ProbeRun> {
-    if (this.#open) return without("skipped_in_flight", 0, "an earlier run has not settled yet");
+    if (this.#open) return noData("skipped_in_flight", 0, "an earlier run has not settled yet");
     const started = this.#clock.now();
     const took = () => this.#clock.now() - started;
     this.#open = true;
     // In an async function, what throws at once rejects as well.
     const run = (async () => this.#probe.run())()
-      .catch((thrown: unknown) => without("parse_error", took(), `the probe itself failed: ${errorText(thrown)}`))
+      .catch((thrown: unknown) => noData("parse_error", took(), `the probe itself failed: ${errorText(thrown)}`))
       .finally(() => (this.#open = false));
-    const limit = this.#probe.timeout + SETTLING;
-    const settled = await within(limit, run, undefined, { clock: this.#clock, stop: this.#stop });
-    return settled ?? without("timeout", took(), `it had not settled after ${limit} s`);
+    const limit = this.#probe.timeout + SETTLING_TIME;
+    const settled = await this.#within(limit, run);
+    return settled ?? noData("timeout", took(), `it had not settled after ${limit} s`);
   }
 
-  /** Why the probe cannot run; undefined if it can, or if that cannot be found out: then the run will show. */
+  /** Why the probe cannot run; undefined if it can, or if that cannot be found out: then its run says why it failed. */
   async unavailable(): Promise<string | undefined> {
     const answer = (async () => this.#probe.unavailable())().catch(() => undefined);
-    return within(EXAMINATION, answer, undefined, { clock: this.#clock, stop: this.#stop });
+    return this.#within(EXAMINATION_LIMIT, answer);
+  }
+
+  #within<T>(seconds: number, work: Promise<T>): Promise<T | undefined> {
+    const clock = this.#clock;
+    return within(seconds, work, undefined, { stop: this.#stop, sleep: (rest, signal) => clock.sleep(rest, signal) });
   }
 }
 
-/** Seconds since the machine started: goes on while it is suspended, as nothing that timers go by does. */
+/** The clock of a schedule; injected, so that tests can let hours pass. */
+export type Clock = {
+  /** seconds since some moment; never goes back, whatever the node's clock is set to */
+  now(): number;
+  sleep(...args: Parameters<Sleep>): ReturnType<Sleep>;
+};
+
+export const steadyClock: Clock = { now: () => performance.now() / 1000, sleep };
+
+/** Seconds since the machine started. Unlike the clock of timers it goes on while the machine is suspended. */
 export const machineClock = (): number => uptime();
 
-/** Where the agent logs what it does; pino's loggers are such. */
+/** The agent's log; pino's loggers are such. */
 export type AgentLog = Readonly<Record<"info" | "warn" | "error", (fields: object, text: string) => void>>;

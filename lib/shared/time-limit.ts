@@ -1,42 +1,39 @@
 import { setTimeout as timer } from "node:timers/promises";
 
-/** Time for what happens again and again; injected, so that tests can let hours pass. */
-export type Clock = {
-  /** seconds since some moment; never goes back, whatever the node's clock is set to */
-  now(): number;
-  /** resolves after so many seconds, or at once when the signal is raised; never rejects */
-  sleep(seconds: number, signal: AbortSignal): Promise<void>;
-};
+/** Resolves after so many seconds, or at once when the signal is raised; never rejects. */
+export type Sleep = (seconds: number, signal: AbortSignal) => Promise<void>;
 
-/** Timers of Node count milliseconds in 32 bits. */
+/** Timers of Node count milliseconds in 32 bits, and fire at once beyond. Seconds. */
 const LONGEST_SLEEP = 2_000_000;
 
-export const steadyClock: Clock = {
-  now: () => performance.now() / 1000,
-  sleep: (seconds, signal) =>
-    timer(Math.min(Math.max(0, seconds), LONGEST_SLEEP) * 1000, undefined, { signal }).catch(() => undefined),
+export const sleep: Sleep = (seconds, signal) =>
+  timer(Math.min(Math.max(0, seconds), LONGEST_SLEEP) * 1000, undefined, { signal }).catch(() => undefined);
+
+type LimitOptions = {
+  /** ends the wait early, with `otherwise` */
+  readonly stop?: AbortSignal;
+  /** for tests with a clock of their own */
+  readonly sleep?: Sleep;
 };
 
 /**
- * What `work` comes to, or `late` if it takes longer than these seconds. The work goes on then, and what it comes to is not
- * awaited. Rejects as `work` does.
- * @param stop when it is raised, the time is over at once
+ * What the work gives, or `otherwise` once the seconds are over. The work itself goes on: what it comes to later, a failure
+ * included, is ignored. Rejects only if the work fails in time.
  */
-export async function within<T, Late>(
+export async function within<T, Otherwise>(
   seconds: number,
   work: Promise<T>,
-  late: Late,
-  { clock = steadyClock, stop }: { readonly clock?: Pick<Clock, "sleep">; readonly stop?: AbortSignal } = {},
-): Promise<T | Late> {
-  if (seconds <= 0) {
-    work.catch(() => undefined);
-    return late;
-  }
-  const done = new AbortController();
-  const signal = stop === undefined ? done.signal : AbortSignal.any([done.signal, stop]);
+  otherwise: Otherwise,
+  { stop, sleep: wait = sleep }: LimitOptions = {},
+): Promise<T | Otherwise> {
+  const settled = new AbortController();
+  const end = () => settled.abort();
+  if (stop?.aborted) end();
+  stop?.addEventListener("abort", end, { once: true });
   try {
-    return await Promise.race([work, clock.sleep(seconds, signal).then(() => late)]);
+    return await Promise.race([work, wait(seconds, settled.signal).then(() => otherwise)]);
   } finally {
-    done.abort();
+    settled.abort();
+    stop?.removeEventListener("abort", end);
   }
 }

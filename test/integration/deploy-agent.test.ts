@@ -275,8 +275,8 @@ describe("the image", () => {
     };
     const node = ["nvidia-smi", "rocm-smi", "crictl"];
     const commands = Object.values(PROBE_DEFAULTS).flatMap(({ command }) => {
-      const inner = command.indexOf("--");
-      return command[0] === "nsenter" ? [command[0], command[inner + 1] ?? ""] : [command[0]];
+      const argv: readonly string[] = command;
+      return command[0] === "nsenter" ? [command[0], argv[argv.indexOf("--") + 1] ?? ""] : [command[0]];
     });
     for (const command of new Set(commands.map((each) => basename(each)))) {
       if (node.includes(command)) continue;

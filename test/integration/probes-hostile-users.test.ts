@@ -19,7 +19,7 @@ import { join } from "node:path";
 import * as fc from "fast-check";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { runCommand } from "../../lib/agent/command/run.ts";
-import { PS_COMMAND, parsePs } from "../../lib/agent/probes/ps.ts";
+import { PS_DEFAULTS, parsePs } from "../../lib/agent/probes/ps.ts";
 import {
   GenuineTools,
   type LongStanding,
@@ -54,8 +54,11 @@ const asUser = (program: string, args: readonly string[], argv0 = program): Chil
   return child;
 };
 
+/** As the probe asks for processes. */
+const PS = { argv: PS_DEFAULTS.command, timeout: PS_DEFAULTS.timeout, maxBytes: PS_DEFAULTS.maxBytes };
+
 const readPs = async (): Promise<readonly Process[]> => {
-  const result = await runCommand(PS_COMMAND).settled;
+  const result = await runCommand(PS).settled;
   if (result.kind !== "ok") throw new Error(JSON.stringify(result).slice(0, 500));
   const { value, rejected } = parsePs(result.output);
   expect(rejected).toBe(0);
@@ -110,7 +113,7 @@ describe("a process in state D by vfork, called nvidia-smi by a user", () => {
 test("131 processes with names of 131 kB each: ps is read, and says little", async () => {
   const long = "x".repeat(131_000);
   for (let count = 0; count < 131; count++) asUser("/bin/sleep", ["300"], long);
-  const result = await runCommand(PS_COMMAND).settled;
+  const result = await runCommand(PS).settled;
   if (result.kind !== "ok") throw new Error(JSON.stringify(result).slice(0, 500));
   expect(result.output.stdout.length).toBeLessThan(1_000_000);
   const pids = new Set(parsePs(result.output).value.map(({ pid }) => pid));

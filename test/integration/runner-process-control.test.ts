@@ -90,7 +90,7 @@ describe("a command that does not end", () => {
     const openFiles = () => readdirSync("/proc/self/fd").length;
     const before = openFiles();
     const text = `sleep ${own} & setsid sleep ${own} & (setsid sleep ${own} >/dev/null 2>&1 &); sleep ${own}`;
-    for (let turn = 0; turn < IN_A_ROW; turn++) {
+    for (let run = 0; run < IN_A_ROW; run++) {
       const { settled, gone } = runCommand(script(text, { timeout: 0.1 }));
       expect(await settled).toMatchObject({ kind: "timeout" });
       await gone;
@@ -127,7 +127,7 @@ describe("a result that comes too late", () => {
   });
 });
 
-describe("a command that ends while others of its kin do not", () => {
+describe("a command that ends before the processes it started", () => {
   test("gives its output though a grandchild holds stdout, and that one is ended", TIMED, async () => {
     const started = performance.now();
     const { settled, gone } = runCommand(script(`echo done; sleep ${own} & exit 0`));

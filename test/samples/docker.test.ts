@@ -8,7 +8,7 @@ import {
 } from "../../lib/agent/probes/docker-inspect.ts";
 import { parseDockerLogs } from "../../lib/agent/probes/docker-logs.ts";
 import { type DockerStatsRow, dockerStatsMetrics, parseDockerStats } from "../../lib/agent/probes/docker-stats.ts";
-import { ParseError } from "../../lib/agent/probes/common/probe.ts";
+import { ParseError } from "../../lib/agent/probes/common/parse.ts";
 import { sameLabelsThroughout } from "../support/metrics.ts";
 import { expectedOf, haveSamples, orNull, printed, readSample, rounded } from "../support/samples.ts";
 

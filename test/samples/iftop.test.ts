@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type Iftop, type Rates, iftopMetrics, parseIftop } from "../../lib/agent/probes/iftop.ts";
-import { ParseError } from "../../lib/agent/probes/common/probe.ts";
+import { ParseError } from "../../lib/agent/probes/common/parse.ts";
 import { sameLabelsThroughout } from "../support/metrics.ts";
 import { expectedOf, haveSamples, orNull, printed, readSample } from "../support/samples.ts";
 

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { nvidiaSmiMetrics, parseNvidiaSmi } from "../../lib/agent/probes/nvidia-smi.ts";
 import type { NvidiaGpu, NvidiaSmi } from "../../lib/agent/probes/nvidia-smi-gpu.ts";
-import { ParseError } from "../../lib/agent/probes/common/probe.ts";
+import { ParseError } from "../../lib/agent/probes/common/parse.ts";
 
 const samples = new URL("../../../shared/samples/", import.meta.url);
 const MIB = 1024 * 1024;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ParseError } from "../../lib/agent/probes/common/probe.ts";
+import { ParseError } from "../../lib/agent/probes/common/parse.ts";
 import { type Process, longStanding, watchProcesses } from "../../lib/agent/probes/ps-watch.ts";
 import { parsePs, psMetrics } from "../../lib/agent/probes/ps.ts";
 import { sameLabelsThroughout } from "../support/metrics.ts";

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { ParseError } from "../../lib/agent/probes/common/probe.ts";
+import { ParseError } from "../../lib/agent/probes/common/parse.ts";
 import { parseRocmSmi, rocmSmiMetrics } from "../../lib/agent/probes/rocm-smi.ts";
 import type { RocmCard } from "../../lib/agent/probes/rocm-smi-json.ts";
 

@@ -1,8 +1,7 @@
 // Parts of the agent for its tests: a clock that a test moves, probes that do what they are told, a log that is kept.
 import { setImmediate as turn } from "node:timers/promises";
 import type { Probe, ProbeRun } from "../../lib/agent/probes/common/probe.ts";
-import type { AgentLog } from "../../lib/agent/schedule.ts";
-import type { Clock } from "../../lib/shared/time-limit.ts";
+import type { AgentLog, Clock } from "../../lib/agent/schedule.ts";
 import type { Labels, Metric } from "../../lib/shared/exposition.ts";
 import type { ResultKind } from "../../lib/agent/command/types.ts";
 

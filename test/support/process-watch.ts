@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { readFileSync, readdirSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type ProcessEntry, parseStat } from "../../lib/shared/process.ts";
+import { type ProcessEntry, parseStat } from "../../lib/shared/proc.ts";
 import type { Command } from "../../lib/agent/command/types.ts";
 
 /** A command with limits that a test would not meet, unless it sets its own. */

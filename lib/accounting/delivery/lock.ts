@@ -1,4 +1,4 @@
-import { readProcess } from "../../shared/process.ts";
+import { readProcess } from "../../shared/proc.ts";
 import { randomUUID } from "node:crypto";
 import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";

@@ -1,40 +1,53 @@
+/*
+ * Runs one command of a probe. A command may fail in any of these ways, and each costs only its own data: gone within the timeout
+ * and 2.5 s, other probes' data go on, and nothing is left behind. Comments in this folder call a fault by its name here.
+ *
+ *   hangs                                       Outcome: `timeout` at the deadline; endTree (tree.ts) ends its processes
+ *   ignores TERM                                endTree: KILL after the grace
+ *   grandchild in its own session, holds stdout `ended`: pipes are awaited 0.2 s; findOrphans (tree.ts) finds it by its mark
+ *   endless flood; 500 MB then exit 0           Capture (start.ts): `output_too_large`
+ *   exit code, garbage, truncated               the probe's parser: nothing is published
+ *   missing                                     locateExecutable (executable.ts): `not_found`, `not_executable`
+ *   one GPU lost, one `--` row                  the probe's parser: that row is left out and counted
+ *   D state                                     Slot (slot.ts): no second child; killAll waits for it only within a limit
+ */
 import { randomUUID } from "node:crypto";
+import { setImmediate as nextIteration } from "node:timers/promises";
 import { GridmeterError } from "../../shared/errors.ts";
-import { endTree, findOrphans, lookNow } from "./orphans.ts";
-import { Tree } from "./processes.ts";
-import { Capture, type Child, commandEnvironment, startCommand } from "./start.ts";
-import type { Command, CommandResult } from "./types.ts";
 import { within } from "../../shared/time-limit.ts";
+import { Capture, type Child, commandEnvironment, startCommand } from "./start.ts";
+import { Tree, endTree, findOrphans, searchNow } from "./tree.ts";
+import type { Command, CommandResult } from "./types.ts";
 
 export type RunOptions = {
   /** seconds between TERM and KILL; default 2 */
   readonly grace?: number;
-  /** variables of the child's environment besides the few it inherits */
+  /** variables of the child's environment in addition to the few that it inherits */
   readonly environment?: Readonly<Record<string, string>>;
 };
 
 /** A command that was started. Neither promise ever rejects. */
 type Running = {
-  /** the result, at the deadline at the latest, whatever the child does */
+  /** the result, not later than the deadline, whatever the child does */
   readonly settled: Promise<CommandResult>;
-  /** when its child has exited and nothing that came of it is left; for a child in uninterruptible sleep, perhaps never */
+  /** when its child has exited and no process that came of it is left; for a child in uninterruptible sleep, perhaps never */
   readonly gone: Promise<void>;
 };
 
-/** Seconds from TERM to KILL, if nothing else is said. */
+/** Seconds from TERM to KILL by default. */
 export const GRACE = 2;
 
-/** So long after its exit a child's pipes are waited for, milliseconds: a grandchild may hold them for ever. */
-const PIPES_LIMIT = 200;
+/** So long after a child's exit its pipes are awaited, seconds: a grandchild may hold them for ever. */
+const PIPES_LIMIT = 0.2;
 
 /**
- * Starts a command: never through a shell, in a process group of its own, LC_ALL=C, stdout and stderr apart. At the deadline
- * the result is `timeout`, at once; TERM, the grace and KILL to all its processes follow in the background, as they do after
- * too much output. Of a command that ended by itself, nothing is left running either (a probe has no business with daemons).
+ * Starts a command: never through a shell, in a process group of its own, with LC_ALL=C, stdout and stderr apart. At the deadline
+ * the result is `timeout`, at once. TERM, the grace and KILL to all its processes follow in the background, as they do after too
+ * much output. If the command ends by itself, the processes it leaves behind are ended too: a probe's command starts no daemons.
  *
- * Whatever keeps a command from being started is a result too: `not_found` if it or its working directory is not there,
- * `not_executable` for the rest (not permitted, a directory, no binary, arguments too long, no files or processes left).
- * Limit: Node waits for the kernel's exec, so a program on a hung network file system may hold up the agent.
+ * If a command cannot be started, that is a result too: `not_found` if it or its working directory is not there, `not_executable`
+ * for other causes (not permitted, a directory, no binary, arguments too long, no file descriptors or processes left).
+ * Limit: Node waits for the kernel's exec, so a program on a network file system that hangs may hold up the agent.
  *
  * @throws GridmeterError config_invalid if the timeout, the byte cap or the grace is out of bounds
  */
@@ -43,7 +56,7 @@ export function runCommand(command: Command, options: RunOptions = {}): Running 
   checkCommand(command, grace);
   const run = new Run(command, grace * 1000);
   const over = run.conduct(environment);
-  keepAlive({ kill: (why) => run.outcome.settle({ kind: "killed", detail: why }), killNow: () => run.killNow(), over });
+  register({ kill: (why) => run.outcome.settle({ kind: "killed", detail: why }), killNow: () => run.killNow(), over });
   return { settled: run.outcome.settled, gone: run.outcome.gone };
 }
 
@@ -63,7 +76,7 @@ class Run {
     this.#tree?.signal("SIGKILL");
   }
 
-  /** From the start to the end of the last process. */
+  /** Starts the command, and resolves when its last process has ended. */
   async conduct(environment: RunOptions["environment"]): Promise<void> {
     const mark = randomUUID();
     const env = commandEnvironment(mark, process.env, environment);
@@ -94,8 +107,8 @@ class Run {
       closeOurEnds();
       if (nothingLeft && (await findOrphans(tree, true)).length === 0) return;
     }
-    stdout.forget();
-    stderr.forget();
+    stdout.drop();
+    stderr.drop();
     await endTree(tree, this.#grace, () => {
       closeOurEnds();
       child.unref();
@@ -110,19 +123,18 @@ class Run {
   }
 }
 
-/** Resolves when the child has exited and its pipes are closed, or still held by others a little later. */
-function ended(child: Child, tree: Tree): Promise<"closed" | "held"> {
-  return new Promise((resolve) => {
+/** Resolves when the child has exited and its pipes are closed, or a little later if another process still holds them. */
+async function ended(child: Child, tree: Tree): Promise<"closed" | "held"> {
+  const closed = new Promise<"closed">((resolve) => child.once("close", () => resolve("closed")));
+  await new Promise<void>((resolve) => {
     child.once("exit", () => {
       tree.reaped();
-      // The turn after the timer reads what still lies in the pipes, should the loop have been busy until now.
-      const timer = setTimeout(() => setImmediate(resolve, "held"), PIPES_LIMIT);
-      child.once("close", () => {
-        clearTimeout(timer);
-        resolve("closed");
-      });
+      resolve();
     });
   });
+  const pipes = await within(PIPES_LIMIT, closed, "held" as const);
+  // If the event loop was busy until now, its next iteration reads what is still in the pipes.
+  return pipes === "closed" ? pipes : Promise.race([closed, nextIteration("held" as const)]);
 }
 
 function endingOf({ exitCode, signalCode }: Child, stdout: string, stderr: string): Ending {
@@ -133,7 +145,7 @@ function endingOf({ exitCode, signalCode }: Child, stdout: string, stderr: strin
 /** How a command ended, before it is known whether it did so in time. */
 type Ending<R = CommandResult> = R extends CommandResult ? Omit<R, "seconds"> : never;
 
-/** The result of a run, which is settled once and not later than its deadline, and the moment at which nothing of it is left. */
+/** Fault "hangs": the result of a run, settled once and not later than its deadline, and the moment at which no process is left. */
 export class Outcome {
   readonly settled: Promise<CommandResult>;
   readonly gone: Promise<void>;
@@ -157,8 +169,8 @@ export class Outcome {
   }
 
   /**
-   * The first ending counts. One that is seen after the deadline is a timeout, exit 0 or not: the loop may have been busy when
-   * the timer was due, and a command that was too slow today must not pass because the agent was, too.
+   * The first ending counts. One that is seen after the deadline is a timeout, even with exit code 0: the event loop may have been
+   * busy when the timer was due, but the command was too slow all the same.
    */
   settle(ending: Ending): void {
     if (this.#isSettled) return;
@@ -172,27 +184,27 @@ export class Outcome {
     return { kind: "timeout", detail: `it had not ended after ${Number(this.#timeout.toFixed(3))} s` };
   }
 
-  /** Nothing of the run is left. Called before `settle` where both are known at once, so that its slot is free by then. */
+  /** To be called when no process of the run is left; before `settle` if both are known at once, so that its slot is free then. */
   leave(): void {
     this.#leave();
   }
 }
 
-/** A run that is not over: its child or something that came of it may live. */
+/** A run that is not over: its child or a process that came of it may be alive. */
 type LiveRun = {
   /** settles its result as `killed` if it has none yet, and begins to end its processes */
   readonly kill: (why: string) => void;
-  /** KILL to its group, at once and in this very turn */
+  /** sends KILL to its group synchronously */
   readonly killNow: () => void;
-  /** resolves when nothing of it is left */
+  /** resolves when no process of it is left */
   readonly over: Promise<void>;
 };
 
 const live = new Set<LiveRun>();
 let hooked = false;
 
-/** Keeps the run in mind until it is over. When the program ends without having called `killAll`, its group is killed. */
-function keepAlive(run: LiveRun): void {
+/** Registers the run until it is over. If the program exits without a call of `killAll`, the run's group is killed. */
+function register(run: LiveRun): void {
   live.add(run);
   void run.over.then(() => live.delete(run));
   if (hooked) return;
@@ -202,15 +214,19 @@ function keepAlive(run: LiveRun): void {
   });
 }
 
+/** How many runs are not over. */
+export function liveRuns(): number {
+  return live.size;
+}
+
 /**
- * Ends all that ever was started and still lives, for the end of the agent: results that are open become `killed`, TERM, grace
- * and KILL follow. Resolves when all is gone, at the latest after `limit` seconds, since a child in uninterruptible sleep
- * cannot be awaited. Call it before the program ends on its own accord, too: a timed-out command may be in its grace.
+ * Ends every command that is still alive, when the agent ends: open results become `killed`, and TERM, grace and KILL follow.
+ * Resolves when all are gone, or after `limit` seconds, since a child in uninterruptible sleep may never be.
  */
 export async function killAll(why = "the agent is ending", limit = 3): Promise<void> {
   const runs = [...live];
   for (const run of runs) run.kill(why);
-  lookNow();
+  searchNow();
   await within(limit, Promise.all(runs.map((run) => run.over)), undefined);
 }
 
@@ -232,7 +248,7 @@ function checkCommand(command: Command, grace: number): void {
 }
 
 /**
- * A limit that is no number, not finite or not above 0 limits nothing.
+ * Refuses a limit that is not a number above 0 and at most `most`.
  *
  * @throws GridmeterError config_invalid
  */

@@ -1,14 +1,14 @@
 import pLimit from "p-limit";
+import { within } from "../../shared/time-limit.ts";
 import { GRACE, LONGEST_TIMEOUT, type RunOptions, checkLimit, runCommand } from "./run.ts";
 import type { Command, CommandResult } from "./types.ts";
-import { within } from "../../shared/time-limit.ts";
 
-/** A child that lives so long beyond the KILL is stuck, milliseconds. */
+/** A child that lives so long after KILL is stuck, milliseconds. */
 const STUCK_AFTER_KILL = 1_000;
 
 /**
- * The place of one command, which has room for one child. Until the child and all that came of it have really gone, another
- * start gives `skipped_in_flight`: a command that hangs in the kernel must not be started again at every interval.
+ * Runs one command, never two at a time (fault "D state": one child, never doubled). Until the child and all that came of it are
+ * gone, another start gives `skipped_in_flight`: a command that hangs in the kernel must not be started again at every interval.
  */
 export class Slot {
   #busy = false;
@@ -32,17 +32,17 @@ export class Slot {
     });
   }
 
-  /** Whether a child (or what came of it) is there. */
+  /** Whether a child, or a process that came of it, is alive. */
   get busy(): boolean {
     return this.#busy;
   }
 
-  /** Whether the child outlived its result. For as long as TERM and KILL take that is so after every timeout. */
+  /** Whether the child outlived its result: after each timeout, for as long as TERM and KILL take. */
   get overdue(): boolean {
     return this.#busy && this.#settledAt !== undefined;
   }
 
-  /** 1 if the child is there although it was killed, else 0. */
+  /** 1 if the child is alive although it was killed, else 0. */
   get stuck(): number {
     const since = this.#settledAt;
     const stuckAfter = this.#killedAfter + STUCK_AFTER_KILL;
@@ -51,8 +51,9 @@ export class Slot {
 }
 
 /**
- * Slots of the commands that a probe runs once a container: one child a key, and no more than `mostOverdue` children in all
- * that outlived their deadline. With a docker that hangs, a thousand containers would else leave a thousand children.
+ * Slots of the commands that a probe runs once a container: one child a key, and at most `mostOverdue` children in all that
+ * outlived their deadline. Otherwise a docker that hangs would leave a thousand children on a node with a thousand containers
+ * (prometheus-community/ipmi_exporter#95).
  */
 export class SlotPerKey {
   readonly #slots = new Map<string, Slot>();
@@ -64,7 +65,7 @@ export class SlotPerKey {
 
   /** Runs the command in the slot of that key. As `runCommand`, it throws for a command without finite limits. */
   run(key: string, command: Command, options: RunOptions = {}): Promise<CommandResult> {
-    this.#forgetFree();
+    this.#dropFree();
     const slot = this.#slots.get(key) ?? new Slot();
     const overdue = [...this.#slots.values()].filter((other) => other.overdue).length;
     if (!slot.busy && overdue >= this.#mostOverdue) {
@@ -76,19 +77,19 @@ export class SlotPerKey {
     return result;
   }
 
-  /** How many children are there although they were killed. */
+  /** How many children are alive although they were killed. */
   get stuck(): number {
     return [...this.#slots.values()].reduce((sum, slot) => sum + slot.stuck, 0);
   }
 
-  /** Containers come and go: keys are kept only while they have a child. */
-  #forgetFree(): void {
+  /** Containers come and go: a key is kept only while it has a child. */
+  #dropFree(): void {
     for (const [key, slot] of this.#slots) if (!slot.busy) this.#slots.delete(key);
   }
 }
 
 type FanOutLimits = {
-  /** how many are at work at a time */
+  /** how many run at a time */
   readonly concurrency: number;
   /** seconds from now for all of them together */
   readonly deadline: number;
@@ -100,9 +101,9 @@ type FanOutEntry<T> = { readonly item: T; readonly result: CommandResult };
 const LEAST_TIME = 10;
 
 /**
- * Runs one command an item, a few at a time, all within one deadline. `work` gets the seconds left and takes the smaller of
- * them and its own timeout. At the deadline this is done, whatever `work` does: what is at work then, and what was not started,
- * is `timeout`. One entry an item, in their order. Rejects only if `work` does.
+ * Runs one command an item, a few at a time, all within one deadline. `work` gets the seconds that are left. At the deadline the
+ * items that have not ended or were not started are `timeout`, whatever `work` does. One entry an item, in the order of the items.
+ * Rejects only if `work` does.
  *
  * @throws GridmeterError config_invalid if the deadline is not finite and above 0
  */
@@ -119,8 +120,8 @@ export async function fanOut<T>(
     const started = performance.now();
     if (started > ends - LEAST_TIME) return { item, result: timeout(0, `it was not started within ${shown} s`) };
     const left = (ends - started) / 1000;
-    const result = await within(left, work(item, left), "late" as const);
-    if (result !== "late") return { item, result };
+    const result = await within(left, work(item, left), undefined);
+    if (result !== undefined) return { item, result };
     const seconds = (performance.now() - started) / 1000;
     return { item, result: timeout(seconds, `it had not ended when the ${shown} s for all were over`) };
   };

@@ -1,7 +1,7 @@
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import type { Readable } from "node:stream";
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { setImmediate as nextIteration } from "node:timers/promises";
 import { errorText } from "../../shared/errors.ts";
 import { isErrno } from "../../shared/fs.ts";
 import { type Unstartable, locateExecutable } from "./executable.ts";
@@ -11,15 +11,15 @@ export type Child = ChildProcessByStdio<null, Readable, Readable>;
 type Started = { readonly kind: "started"; readonly child: Child; readonly pid: number };
 
 /**
- * Starting a process takes the kernel and Node milliseconds in which nothing else happens, so that several at once would keep
- * a scrape waiting: each start has a turn of the event loop to itself.
+ * Starting a process blocks the event loop for milliseconds. Starts are therefore queued, one an iteration of the loop, so that
+ * /metrics answers between two of them (p99 of a scrape with 1,000 containers in bench/results.md).
  */
-let turns: Promise<unknown> = Promise.resolve();
-const ownTurn = (): Promise<unknown> => (turns = turns.then(() => nextTurn()));
+let lastStart: Promise<unknown> = Promise.resolve();
+const ownIteration = (): Promise<unknown> => (lastStart = lastStart.then(() => nextIteration()));
 
 /**
- * Starts a command, or says why not. `stillWanted` is asked after its file was found, which may take long on a file system that
- * hangs: undefined if it was not wanted any more, and nothing was started. Never throws.
+ * Starts a command, or says why it could not be started. Undefined if nothing was started because `stillWanted` says no: finding
+ * the file may take longer than the deadline, on a file system that hangs. Never throws.
  */
 export async function startCommand(
   { argv: [name, ...rest], cwd }: Command,
@@ -27,17 +27,17 @@ export async function startCommand(
   stillWanted: () => boolean,
 ): Promise<Started | Unstartable | undefined> {
   const located = await locateExecutable(name, env.PATH, cwd);
-  await ownTurn();
+  await ownIteration();
   if (!stillWanted()) return undefined;
   if (located.kind !== "found") return located;
   const lack = lackOfDescriptors();
-  if (lack !== undefined) return refused(located.path, lack);
+  if (lack !== undefined) return refusal(located.path, lack);
   try {
     const child = spawn(located.path, rest, {
       argv0: name,
       ...(cwd === undefined ? {} : { cwd }),
       env,
-      // A session and a group of its own, so that one signal reaches all that stayed in the group.
+      // A session and a group of its own, so that one signal goes to all processes that stayed in the group.
       detached: true,
       stdio: ["ignore", "pipe", "pipe"],
     });
@@ -46,25 +46,26 @@ export async function startCommand(
       child.on("error", () => undefined);
       return { kind: "started", child, pid };
     }
-    // Nothing runs, no exit event will come, and with EMFILE there are not even streams, whatever the types say.
-    return await new Promise((answer) => child.once("error", (error) => answer(refused(located.path, error))));
+    // Nothing runs, no exit event comes, and after EMFILE even the streams are missing, whatever the types say.
+    return await new Promise((answer) => child.once("error", (error) => answer(refusal(located.path, error))));
   } catch (thrown) {
-    return refused(located.path, thrown);
+    return refusal(located.path, thrown);
   }
 }
 
-function refused(path: string, thrown: unknown): Unstartable {
+function refusal(path: string, thrown: unknown): Unstartable {
   if (isErrno(thrown, "ENOENT")) {
     return { kind: "not_found", detail: `${path} is there, but not the interpreter or loader that it names` };
   }
   return { kind: "not_executable", detail: `${path} could not be started: ${errorText(thrown)}` };
 }
 
-const FIRST_ROOM = 16_384;
+const FIRST_SIZE = 16_384;
 
 /**
- * Takes in what one stream of a command brings, up to `maxBytes`. The bytes are copied into one growing buffer: kept chunk by
- * chunk, a child that writes single bytes would cost a hundred times what it printed.
+ * Collects what a command prints on one stream, up to `maxBytes` (faults "endless flood", "500 MB then exit 0"). The bytes are
+ * copied into one growing buffer: in a list of chunks, a child that writes single bytes would take a hundred times the memory of
+ * what it printed.
  */
 export class Capture {
   readonly #stream: Readable;
@@ -73,7 +74,7 @@ export class Capture {
   #length = 0;
   #keeps = true;
 
-  /** `tooLarge` is called once, when more than `maxBytes` came; the stream is closed by then and all of it forgotten. */
+  /** `tooLarge` is called once, when more than `maxBytes` came. The stream is closed and its bytes are dropped by then. */
   constructor(stream: Readable, maxBytes: number, tooLarge: () => void) {
     this.#stream = stream;
     this.#maxBytes = maxBytes;
@@ -84,15 +85,15 @@ export class Capture {
         tooLarge();
       } else this.#append(chunk);
     });
-    // A stream that breaks is a stream that ended: how the command exits says whether the run was good.
+    // A broken stream counts as one that ended: the command's exit says whether the run was good.
     stream.on("error", () => undefined);
   }
 
   #append(chunk: Buffer): void {
     const needed = this.#length + chunk.length;
     if (needed > this.#bytes.length) {
-      const room = Math.min(this.#maxBytes, Math.max(FIRST_ROOM, 2 * this.#bytes.length, needed));
-      const larger = Buffer.alloc(room);
+      const size = Math.min(this.#maxBytes, Math.max(FIRST_SIZE, 2 * this.#bytes.length, needed));
+      const larger = Buffer.alloc(size);
       this.#bytes.copy(larger, 0, 0, this.#length);
       this.#bytes = larger;
     }
@@ -100,28 +101,28 @@ export class Capture {
     this.#length = needed;
   }
 
-  /** What came so far; bytes that are no UTF-8 are replaced (docker logs hands on whatever a job printed). */
+  /** What came so far. Bytes that are no UTF-8 are replaced: docker logs prints whatever a job printed. */
   text(): string {
     return this.#bytes.toString("utf8", 0, this.#length);
   }
 
-  /** Forgets all of it, but goes on reading, so that a child that cleans up after TERM is not killed by SIGPIPE instead. */
-  forget(): void {
+  /** Drops the bytes, but goes on reading, so that a child that cleans up after TERM is not ended by SIGPIPE. */
+  drop(): void {
     this.#keeps = false;
     this.#bytes = Buffer.alloc(0);
     this.#length = 0;
   }
 
-  /** Forgets all of it and closes our end, even while another process holds the other one. */
+  /** Drops the bytes and closes the agent's end of the pipe, even if a grandchild holds the other one. */
   close(): void {
-    this.forget();
+    this.drop();
     this.#stream.destroy();
   }
 }
 
 /**
- * What a command sees of the agent's environment: where programs and the daemons of docker, containerd and NVIDIA are, and
- * nothing else, least of all the passwords of the Pushgateway or of S3.
+ * The variables of the agent's environment that a command gets: where programs and the daemons of docker, containerd and NVIDIA
+ * are. All others are kept from it, such as the password of the Pushgateway.
  */
 const INHERITED = [
   "PATH",
@@ -144,12 +145,12 @@ const INHERITED = [
 
 const USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/** The variable by which the processes of a run are known again, whatever group or session they went into. */
+/** The variable that marks the processes of a run, whatever group or session they are in. */
 export const RUN_VARIABLE = "GRIDMETER_RUN";
 
 /**
- * The environment of a command. LC_ALL=C: numbers with a point, messages in English, whatever the node is set to.
- * `more` comes on top of what is inherited, but never displaces LC_ALL or the mark of the run.
+ * The environment of a command. LC_ALL=C: numbers with a point and messages in English, whatever the node's locale is.
+ * `more` overrides what is inherited, but never LC_ALL or the mark of the run.
  */
 export function commandEnvironment(
   run: string,
@@ -164,13 +165,13 @@ export function commandEnvironment(
   return { ...chosen, PATH: chosen["PATH"] || USUAL_PATH, LC_ALL: "C", [RUN_VARIABLE]: run };
 }
 
-/** A start takes two pairs for its pipes, a pair to hear of a failed exec, and one for its stdin; one more is for /proc. */
+/** File descriptors of a start: two pairs for the pipes, a pair that reports a failed exec, one for stdin, and one to read /proc. */
 const NEEDED = 8;
 
 /**
- * Why a command cannot be started for want of file descriptors (EMFILE, ENFILE), or undefined if there are enough. To be asked in
- * the very turn of a start: one that fails half-way for want of them leaves the parent's ends of its pipes open for good (libuv
- * opens them before it fails, and Node does not close them), until none is left at all. Takes some 30 microseconds.
+ * The error (EMFILE, ENFILE) that a start would meet because too few file descriptors are free; undefined if there are enough.
+ * Asked right before a start: one that meets it half-way leaves its pipes open in the agent for good, as libuv opens them first
+ * and Node does not close them. Takes some 30 microseconds.
  */
 export function lackOfDescriptors(): unknown {
   const taken: number[] = [];

@@ -26,7 +26,7 @@ export type Command = {
 /** What a command printed. Bytes that are no UTF-8 are replaced, never an error. */
 export type Output = { readonly stdout: string; readonly stderr: string; readonly exitCode: number };
 
-/** The end of one command. Output is only there when it exited by itself before the deadline. */
+/** How one command ended. It has an output only if it exited by itself before the deadline. */
 export type CommandResult =
   | { readonly kind: "ok" | "exit_nonzero"; readonly output: Output; readonly seconds: number }
   | {
@@ -37,7 +37,7 @@ export type CommandResult =
     };
 
 /**
- * What a parser made of an output. `rejected` counts rows that were broken and left out (one bad row costs that row, not
- * the probe). Parsers throw ParseError (lib/agent/probes/common/probe.ts) when nothing can be read at all.
+ * What a parser read in an output. `rejected` counts broken rows that were left out: one bad row costs that row, not the probe
+ * (fault "one `--` row"). Parsers throw ParseError (lib/agent/probes/common/probe.ts) when nothing can be read at all.
  */
 export type Parsed<T> = { readonly value: T; readonly rejected: number };

@@ -1,6 +1,7 @@
 import type { Labels, Metric } from "../../shared/exposition.ts";
 import type { ContainerNames } from "../probes/common/container.ts";
-import { type GpuDevice, labelText } from "../probes/common/gpu.ts";
+import type { GpuDevice } from "../probes/common/gpu.ts";
+import { labelText } from "../probes/common/parse.ts";
 import type { DockerContainer } from "../probes/docker-inspect.ts";
 import type { DockerStatsRow } from "../probes/docker-stats.ts";
 import { type GpuMaker, joinAssignedGpus } from "../probes/join-gpus.ts";

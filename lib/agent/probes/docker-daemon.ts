@@ -1,34 +1,29 @@
 import { basename } from "node:path";
 import * as z from "zod";
 import type { Metric } from "../../shared/exposition.ts";
-import type { Command, Output, Parsed } from "../command/types.ts";
+import type { Output, Parsed } from "../command/types.ts";
 import { dockerError, dockerFailure } from "./common/docker.ts";
-import { labelText } from "./common/gpu.ts";
 import { nodeMetrics } from "./common/metric-families.ts";
-import { Count, ParseError, type ProbeKind, Text, limitsOf, parseJson, singleProbe } from "./common/probe.ts";
-import { type ProbeDefaults, USUAL_INTERVAL, commandDefaults, missingTool } from "./common/settings.ts";
+import { Count, ParseError, Text, labelText, parseJson } from "./common/parse.ts";
+import { type ProbeKind, limitsOf, singleProbe } from "./common/probe.ts";
+import { type ProbeDefaults, USUAL_INTERVAL, missingTool } from "./common/settings.ts";
 
 export type DaemonReadings = { readonly daemon: DockerDaemon };
-
-/**
- * It takes 10 ms; a daemon that needs seconds is about to hang. All docker probes have something to do where this tool is on
- * PATH; whether the daemon's socket is there says nothing, as one that is gone is what an alert is for.
- */
-const DOCKER_DAEMON_COMMAND: Command = {
-  argv: ["docker", "info", "--format", "{{json .}}"],
-  timeout: 5,
-  maxBytes: 1024 * 1024,
-};
 
 export const DOCKER_DAEMON_DEFAULTS = {
   description: "whether the docker daemon answers; with `systemctl is-active docker` as the command, what systemd says",
   interval: USUAL_INTERVAL,
-  timeout: DOCKER_DAEMON_COMMAND.timeout,
-  ...commandDefaults(DOCKER_DAEMON_COMMAND),
+  /** it takes 10 ms; a daemon that needs seconds is about to hang */
+  timeout: 5,
+  command: ["docker", "info", "--format", "{{json .}}"],
+  maxBytes: 1024 * 1024,
   options: {},
 } as const satisfies ProbeDefaults;
 
-/** A daemon that says it does not run is a reading (0); one that does not answer is none. */
+/**
+ * A daemon that is down is published as 0; one that does not answer is not published. All docker probes run where the tool is on
+ * PATH, whether or not the daemon's socket is there: an alert should fire when it is gone.
+ */
 export const dockerDaemon: ProbeKind<DaemonReadings> = {
   create: (settings) => {
     const { command = DOCKER_DAEMON_DEFAULTS.command } = settings;
@@ -49,7 +44,15 @@ export const dockerDaemon: ProbeKind<DaemonReadings> = {
   },
 };
 
-/** What the daemon says about itself. A value it does not say is undefined. */
+type DockerDaemon = {
+  /** undefined where that is not known: systemd is not there, or has no such unit */
+  readonly up: boolean | undefined;
+  readonly info: DockerInfo | undefined;
+  /** only from `systemctl is-active` */
+  readonly unit: SystemctlState | undefined;
+};
+
+/** The output of docker info. A value that is missing is undefined. */
 type DockerInfo = {
   readonly serverVersion: string;
   readonly storageDriver: string | undefined;
@@ -60,12 +63,28 @@ type DockerInfo = {
   readonly images: number | undefined;
 };
 
-type DockerDaemon = {
-  /** undefined where nobody knows: systemd is not there, or has no such unit */
-  readonly up: boolean | undefined;
-  readonly info: DockerInfo | undefined;
-  /** only from `systemctl is-active` */
-  readonly unit: SystemctlState | undefined;
+/**
+ * Reads `docker info --format '{{json .}}'`, or what `systemctl is-active docker` prints if that is the command. A docker that
+ * cannot reach its daemon exits with 1 and prints a JSON of zeros: that is a daemon which is down, and no information.
+ *
+ * @throws {ParseError} when docker failed otherwise (a permission is missing), or printed something else
+ */
+export const parseDockerDaemon = (output: Output): Parsed<DockerDaemon> => {
+  if (isSystemctl(output)) {
+    const { value, rejected } = parseSystemctl(output);
+    return { value: { up: value.active, info: undefined, unit: value.state }, rejected };
+  }
+  const json = parseJson(output.stdout);
+  const info = asInfo(json);
+  if (output.exitCode === 0 && info !== undefined) return { value: { up: true, info, unit: undefined }, rejected: 0 };
+  // The error is on stderr or in the JSON, depending on docker's version
+  const errors = ServerErrors.safeParse(json).data?.ServerErrors ?? [];
+  if (dockerFailure({ stderr: [output.stderr, ...errors].join("\n") }) === "daemon_down") {
+    return { value: { up: false, info: undefined, unit: undefined }, rejected: 0 };
+  }
+  if (output.exitCode !== 0) throw dockerError("docker info", output);
+  const printed = JSON.stringify(output.stdout.slice(0, 200));
+  throw new ParseError(`docker info printed no JSON that has a ServerVersion: ${printed}`);
 };
 
 const Info = z.object({
@@ -95,29 +114,70 @@ const asInfo = (json: unknown): DockerInfo | undefined => {
   };
 };
 
-/**
- * Reads `docker info --format '{{json .}}'`, or what `systemctl is-active docker` prints if that is the command. A docker that
- * cannot reach its daemon exits with 1 and prints a JSON of zeros: that is a daemon which is down, and no information.
- *
- * @throws {ParseError} when docker failed otherwise (a permission is missing), or printed something else
- */
-export const parseDockerDaemon = (output: Output): Parsed<DockerDaemon> => {
-  if (isSystemctl(output)) {
-    const { value, rejected } = parseSystemctl(output);
-    return { value: { up: value.active, info: undefined, unit: value.state }, rejected };
-  }
-  const json = parseJson(output.stdout);
-  const info = asInfo(json);
-  if (output.exitCode === 0 && info !== undefined) return { value: { up: true, info, unit: undefined }, rejected: 0 };
-  // the error is on stderr or in the JSON, depending on docker's version
-  const errors = ServerErrors.safeParse(json).data?.ServerErrors ?? [];
-  if (dockerFailure({ stderr: [output.stderr, ...errors].join("\n") }) === "daemon_down") {
-    return { value: { up: false, info: undefined, unit: undefined }, rejected: 0 };
-  }
-  if (output.exitCode !== 0) throw dockerError("docker info", output);
-  const printed = JSON.stringify(output.stdout.slice(0, 200));
-  throw new ParseError(`docker info printed no JSON that has a ServerVersion: ${printed}`);
+/** The states that `systemctl is-active` prints (systemd.unit(5)), and whether the unit runs in each. */
+const STATES = {
+  active: true,
+  reloading: true,
+  refreshing: true,
+  inactive: false,
+  failed: false,
+  activating: false,
+  deactivating: false,
+  maintenance: false,
+} as const satisfies Record<string, boolean>;
+
+type SystemctlState = keyof typeof STATES | "unknown";
+
+const SYSTEMCTL_STATES: readonly SystemctlState[] = [
+  "active",
+  "reloading",
+  "refreshing",
+  "inactive",
+  "failed",
+  "activating",
+  "deactivating",
+  "maintenance",
+  "unknown",
+];
+
+type Systemctl = {
+  readonly state: SystemctlState;
+  /** undefined where there is no such unit, or no systemd */
+  readonly active: boolean | undefined;
 };
+
+/** Whether an output is one of systemctl: a single word, or the message that there is no systemd. */
+const isSystemctl = (output: Output): boolean => /^[a-z-]{1,32}$/.test(output.stdout.trim()) || saysNoSystemd(output);
+
+const NO_SYSTEMD = ["not been booted with systemd", "failed to connect to bus", "failed to get d-bus connection"];
+
+const saysNoSystemd = ({ stderr }: Output): boolean => {
+  const message = stderr.slice(0, 4096).toLowerCase();
+  return NO_SYSTEMD.some((words) => message.includes(words));
+};
+
+/**
+ * Reads the one word that `systemctl is-active UNIT` prints. The word decides. The exit code is 0 for active and reloading, 3 for
+ * the others and 4 for an unknown unit; if it contradicts the word, the state is unknown. Without systemd (in a container) it is
+ * unknown, never inactive.
+ *
+ * @throws {ParseError} when it printed anything else
+ */
+export const parseSystemctl = (output: Output): Parsed<Systemctl> => {
+  const word = output.stdout.trim();
+  const unknown: Parsed<Systemctl> = { value: { state: "unknown", active: undefined }, rejected: 0 };
+  if (isState(word)) {
+    const active = STATES[word];
+    // with several units, or through a pipe, the exit code is another one's
+    return active === (output.exitCode === 0) ? { value: { state: word, active }, rejected: 0 } : unknown;
+  }
+  if (word === "unknown") return unknown;
+  if (word === "" && saysNoSystemd(output)) return unknown;
+  const printed = JSON.stringify((word || output.stderr.trim()).slice(0, 200));
+  throw new ParseError(`systemctl is-active exited with ${output.exitCode} and printed ${printed}`);
+};
+
+const isState = (text: string): text is keyof typeof STATES => Object.hasOwn(STATES, text);
 
 /** The metrics of the docker daemon. */
 export const dockerDaemonMetrics = ({ up, info, unit }: DockerDaemon): Metric[] =>
@@ -144,67 +204,3 @@ export const dockerDaemonMetrics = ({ up, info, unit }: DockerDaemon): Metric[] 
           value: state === unit,
         }))),
   ]);
-
-/** What `systemctl is-active` prints, of systemd.unit(5), each with whether the unit runs. */
-const STATES = {
-  active: true,
-  reloading: true,
-  refreshing: true,
-  inactive: false,
-  failed: false,
-  activating: false,
-  deactivating: false,
-  maintenance: false,
-} as const satisfies Record<string, boolean>;
-
-type SystemctlState = keyof typeof STATES | "unknown";
-const SYSTEMCTL_STATES: readonly SystemctlState[] = [
-  "active",
-  "reloading",
-  "refreshing",
-  "inactive",
-  "failed",
-  "activating",
-  "deactivating",
-  "maintenance",
-  "unknown",
-];
-
-type Systemctl = {
-  readonly state: SystemctlState;
-  /** undefined where systemd does not say: there is no such unit, or no systemd */
-  readonly active: boolean | undefined;
-};
-
-const isState = (text: string): text is keyof typeof STATES => Object.hasOwn(STATES, text);
-
-const NO_SYSTEMD = ["not been booted with systemd", "failed to connect to bus", "failed to get d-bus connection"];
-
-const saysNoSystemd = ({ stderr }: Output): boolean => {
-  const complaint = stderr.slice(0, 4096).toLowerCase();
-  return NO_SYSTEMD.some((words) => complaint.includes(words));
-};
-
-/** Whether an output is one of systemctl: a single word, or the complaint that there is no systemd. */
-const isSystemctl = (output: Output): boolean => /^[a-z-]{1,32}$/.test(output.stdout.trim()) || saysNoSystemd(output);
-
-/**
- * Reads the one word that `systemctl is-active UNIT` prints. The word decides and not the exit code, which is 0 for active
- * and reloading, 3 for the rest and 4 for an unknown unit; a code that says otherwise makes it unknown. Without systemd (in a
- * container) it is unknown, never inactive.
- *
- * @throws {ParseError} when it printed anything else
- */
-export const parseSystemctl = (output: Output): Parsed<Systemctl> => {
-  const word = output.stdout.trim();
-  const unknown: Parsed<Systemctl> = { value: { state: "unknown", active: undefined }, rejected: 0 };
-  if (isState(word)) {
-    const active = STATES[word];
-    // with several units or a pipe in between, the code is that of something else
-    return active === (output.exitCode === 0) ? { value: { state: word, active }, rejected: 0 } : unknown;
-  }
-  if (word === "unknown") return unknown;
-  if (word === "" && saysNoSystemd(output)) return unknown;
-  const printed = JSON.stringify((word || output.stderr.trim()).slice(0, 200));
-  throw new ParseError(`systemctl is-active exited with ${output.exitCode} and printed ${printed}`);
-};

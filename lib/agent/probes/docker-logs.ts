@@ -1,11 +1,12 @@
 import { GridmeterError } from "../../shared/errors.ts";
 import type { Metric } from "../../shared/exposition.ts";
-import type { Command, Output, Parsed } from "../command/types.ts";
-import { type ContainerNames, containerLabels } from "./common/container.ts";
+import type { Output, Parsed } from "../command/types.ts";
+import { type ContainerNames, containerLabels, namesById } from "./common/container.ts";
 import { dockerError, saysGone } from "./common/docker.ts";
 import { nodeMetrics } from "./common/metric-families.ts";
-import { PER_CONTAINER_DEFAULTS, namesById, perContainer, perContainerProbe } from "./common/per-container.ts";
-import { ParseError, type Probe, type ProbeKind, conduct, fillIn, limitsOf, template } from "./common/probe.ts";
+import { ParseError } from "./common/parse.ts";
+import { PER_CONTAINER_DEFAULTS, perContainer, perContainerProbe } from "./common/per-container.ts";
+import { type Probe, type ProbeKind, conduct, fillIn, limitsOf } from "./common/probe.ts";
 import { type ProbeDefaults, type ProbeSettings, USUAL_INTERVAL } from "./common/settings.ts";
 
 export type LogReadings = {
@@ -13,35 +14,17 @@ export type LogReadings = {
   readonly logs: ReadonlyMap<string, DockerLogs>;
 };
 
-/** `--tail` bounds lines and not bytes (moby#45740: a corrupt log of 2 GB), so that the bytes have a bound of their own. */
-export const dockerLogsCommand = (id: string, lines = 50): Command => ({
-  argv: ["docker", "logs", "--tail", String(lines), "--", id],
-  timeout: 5,
-  maxBytes: 1024 * 1024,
-});
-
 export const DOCKER_LOGS_DEFAULTS = {
   description: "whether a container's log says that its job has finished; off until a marker is configured",
   interval: USUAL_INTERVAL,
   timeout: 20,
-  command: template(dockerLogsCommand("{id}", 0).argv, "0", "{lines}"),
-  maxBytes: dockerLogsCommand("{id}").maxBytes,
+  command: ["docker", "logs", "--tail", "{lines}", "--", "{id}"],
+  /** `--tail` limits lines and not bytes (moby#45740: a corrupt log of 2 GB) */
+  maxBytes: 1024 * 1024,
   options: { ...PER_CONTAINER_DEFAULTS, marker: undefined, lines: 50 },
 } as const satisfies ProbeDefaults;
+
 const NO_MARKER = "no marker is configured";
-
-const metricsOf = (logs: ReadonlyMap<string, DockerLogs>) =>
-  dockerLogsMetrics([...logs].map(([id, one]) => ({ container: namesById(id), logs: one })));
-
-/** @throws GridmeterError config_invalid for an empty marker, which every log has */
-const markerOf = ({ marker }: ProbeSettings): string | undefined => {
-  if (marker !== "") return marker;
-  throw new GridmeterError(
-    "config_invalid",
-    'The marker of the probe docker-logs is "", which is in every log. The probe was not started. ' +
-      "Set the text that a job's log has when the job has finished, or no marker at all.",
-  );
-};
 
 export const dockerLogs: ProbeKind<LogReadings> = {
   create: (settings) => {
@@ -57,7 +40,7 @@ export const dockerLogs: ProbeKind<LogReadings> = {
         saysGone(output) ? { value: undefined, rejected: 0 } : parseDockerLogs(output, marker ?? NO_MARKER),
       publish: (logs) => ({ metrics: metricsOf(logs), readings: { logs } }),
     });
-    return marker === undefined ? off(probe) : probe;
+    return marker === undefined ? disabled(probe) : probe;
   },
   parseSaved: (output, settings) => {
     const marker = markerOf(settings);
@@ -72,34 +55,43 @@ export const dockerLogs: ProbeKind<LogReadings> = {
   },
 };
 
-const off = (probe: Probe<LogReadings>): Probe<LogReadings> => ({
+/** @throws GridmeterError config_invalid for an empty marker, which every log has */
+const markerOf = ({ marker }: ProbeSettings): string | undefined => {
+  if (marker !== "") return marker;
+  throw new GridmeterError(
+    "config_invalid",
+    'The marker of the probe docker-logs is "", which is in every log. The probe was not started. ' +
+      "Set the text that a job's log has when the job has finished, or no marker at all.",
+  );
+};
+
+const disabled = (probe: Probe<LogReadings>): Probe<LogReadings> => ({
   ...probe,
   unavailable: () => Promise.resolve(NO_MARKER),
   run: () => conduct(probe.timeout, () => Promise.resolve({ kind: "disabled", detail: NO_MARKER })),
 });
 
-/** Characters at the end of each stream in which the marker is looked for. */
-export const MARKER_WINDOW = 256 * 1024;
+const metricsOf = (logs: ReadonlyMap<string, DockerLogs>) =>
+  dockerLogsMetrics([...logs].map(([id, one]) => ({ container: namesById(id), logs: one })));
 
 export type DockerLogs = {
-  /** whether the log says that the job has finished */
+  /** whether the marker is in the log: the job has finished */
   readonly finished: boolean;
 };
 
+/** Characters at the end of each stream that are searched for the marker. */
+export const MARKER_WINDOW = 256 * 1024;
+
 /**
- * Looks for the marker in the end of a container's log. The container's own standard error comes on stderr, and its bytes are
- * anything. A log that docker could not read gives no verdict.
+ * Searches the end of a container's log for the marker. The container's own stderr comes on stderr. A log that docker could not read
+ * says nothing about the job.
  *
  * @throws {ParseError} when docker failed, or says that it could not read the log
- * @throws {GridmeterError} config_invalid for an empty marker, which every log has
  */
 export const parseDockerLogs = (output: Output, marker: string): Parsed<DockerLogs> => {
-  if (marker === "") {
-    throw new GridmeterError("config_invalid", 'the marker of docker-logs is "", which is in every log: set its text');
-  }
   if (output.exitCode !== 0) throw dockerError("docker logs", output);
   const finished = [output.stdout, output.stderr].some((text) => text.slice(-MARKER_WINDOW).includes(marker));
-  // docker may stop in the middle and exit with 0: what follows has not been seen
+  // docker may stop in the middle and exit with 0: the marker may be in what it did not read
   if (!finished && /(?:^|\n)[^\n]{0,64}error grabbing logs:/i.test(output.stderr.slice(-4096))) {
     throw new ParseError(`docker logs could not read on: ${JSON.stringify(output.stderr.slice(-200))}`);
   }

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import type { Metric } from "../../shared/exposition.ts";
-import type { Command, Output, Parsed } from "../command/types.ts";
+import type { Output, Parsed } from "../command/types.ts";
 import {
   type ContainerNames,
   containerKey,
@@ -10,23 +10,20 @@ import {
 } from "./common/container.ts";
 import { dockerError, hasNoValue, parsePercent, parseSize } from "./common/docker.ts";
 import { type NodeMetricName, nodeMetrics } from "./common/metric-families.ts";
-import { ParseError, type ProbeKind, limitsOf, parseJson, singleProbe } from "./common/probe.ts";
-import { type ProbeDefaults, USUAL_INTERVAL, commandDefaults, missingTool } from "./common/settings.ts";
+import { JsonObject, ParseError, parseJson } from "./common/parse.ts";
+import { type ProbeKind, limitsOf, singleProbe } from "./common/probe.ts";
+import { type ProbeDefaults, USUAL_INTERVAL, missingTool } from "./common/settings.ts";
 
 export type StatsReadings = { readonly stats: readonly DockerStatsRow[] };
-
-/** JSON, as names and labels may hold anything. It took more than 10 s for 1 % of the predecessor's runs. */
-const DOCKER_STATS_COMMAND: Command = {
-  argv: ["docker", "stats", "--no-stream", "--format", "{{json .}}"],
-  timeout: 20,
-  maxBytes: 8 * 1024 * 1024,
-};
 
 export const DOCKER_STATS_DEFAULTS = {
   description: "CPU, memory, network and disk use of each container",
   interval: USUAL_INTERVAL,
-  timeout: DOCKER_STATS_COMMAND.timeout,
-  ...commandDefaults(DOCKER_STATS_COMMAND),
+  /** more than 10 s in 1 % of the runs of OpenPAI's exporter */
+  timeout: 20,
+  /** JSON, as names and labels may be any text */
+  command: ["docker", "stats", "--no-stream", "--format", "{{json .}}"],
+  maxBytes: 8 * 1024 * 1024,
   options: {},
 } as const satisfies ProbeDefaults;
 
@@ -50,13 +47,27 @@ export const dockerStats: ProbeKind<StatsReadings> = {
   },
 };
 
-/** docker clears the terminal before each table, also where there is none. */
-const ESCAPES = new RegExp(`${String.fromCodePoint(27)}\\[[0-9;]{0,16}[A-Za-z]`, "g");
+/** One container of docker stats. A value that is missing is undefined. */
+export type DockerStatsRow = ContainerNames & {
+  /** 1 is one core */
+  readonly cpu: number | undefined;
+  readonly memoryUsedBytes: number | undefined;
+  readonly memoryLimitBytes: number | undefined;
+  /** 0 to 1 */
+  readonly memoryUsage: number | undefined;
+  readonly receivedBytes: number | undefined;
+  readonly sentBytes: number | undefined;
+  readonly readBytes: number | undefined;
+  readonly writtenBytes: number | undefined;
+  readonly processes: number | undefined;
+  /** false for a container that is starting, restarting or gone: its values are no measurement, and are not published */
+  readonly measured: boolean;
+};
 
 /**
- * Reads docker stats and podman stats: JSON, a table in columns, or a table with commas. Containers in the order in which
- * they were printed. A value of `--` is undefined; a broken value, a row that cannot be read or does not say which container
- * it is about, and the second row of a container are left out and counted.
+ * Reads docker stats and podman stats: JSON, a table in columns, or a table with commas. Containers are in the order of the output.
+ * A value of `--` is undefined. Left out and counted are: a broken value, a row that cannot be read or names no container, and the
+ * second row of a container.
  *
  * @throws {ParseError} when docker failed, or no row can be read at all
  */
@@ -64,7 +75,7 @@ export const parseDockerStats = (output: Output): Parsed<readonly DockerStatsRow
   if (output.exitCode !== 0) throw dockerError("docker stats", output);
   const text = output.stdout.replaceAll(ESCAPES, "");
   const lines = text.split("\n").map((line) => line.trim());
-  // without containers, docker prints nothing as JSON, and only the heading of a table
+  // without containers docker prints no JSON, or only the heading of a table
   if (lines.every((line) => line === "")) return { value: [], rejected: 0 };
   // a warning may come before the first row
   const json = lines.some((line) => line.startsWith("{") || line.startsWith("["));
@@ -83,113 +94,8 @@ export const parseDockerStats = (output: Output): Parsed<readonly DockerStatsRow
   return { value: [...seen.values()], rejected: tally.rejected };
 };
 
-/** The metrics of the containers that were measured. */
-export const dockerStatsMetrics = (rows: readonly DockerStatsRow[]): Metric[] =>
-  nodeMetrics(
-    rows
-      .filter(({ measured }) => measured)
-      .flatMap((row) => {
-        const labels = containerLabels(row);
-        const sample = (metric: NodeMetricName, value: number | undefined) => ({ metric, labels, value });
-        return [
-          sample("gridmeter_container_cpu_usage_ratio", row.cpu),
-          sample("gridmeter_container_memory_used_bytes", row.memoryUsedBytes),
-          sample("gridmeter_container_memory_limit_bytes", row.memoryLimitBytes),
-          sample("gridmeter_container_memory_usage_ratio", row.memoryUsage),
-          sample("gridmeter_container_network_receive_bytes_total", row.receivedBytes),
-          sample("gridmeter_container_network_transmit_bytes_total", row.sentBytes),
-          sample("gridmeter_container_block_read_bytes_total", row.readBytes),
-          sample("gridmeter_container_block_write_bytes_total", row.writtenBytes),
-          sample("gridmeter_container_processes", row.processes),
-        ];
-      }),
-  );
-
-const Item = z.record(z.string(), z.unknown());
-type Item = z.infer<typeof Item>;
-
-const Traffic = z.record(z.string(), z.object({ RxBytes: z.number(), TxBytes: z.number() }));
-
-const cellOf = (item: Item, ...keys: readonly string[]): Cell => {
-  const key = keys.find((name) => Object.hasOwn(item, name));
-  const value = key === undefined ? undefined : item[key];
-  if (typeof value === "string" || typeof value === "number") return value;
-  // another type is broken, and must be counted as such; null is podman's way of saying nothing
-  return value === undefined || value === null ? undefined : "broken";
-};
-
-const textOf = (item: Item, ...keys: readonly string[]): string | undefined => {
-  const value = cellOf(item, ...keys);
-  return typeof value === "number" ? String(value) : value;
-};
-
-/** podman has traffic by network interface, as one total, or as docker's pair. */
-const traffic = (item: Item): readonly [Cell, Cell] => {
-  if (item["Network"] === undefined || item["Network"] === null) {
-    const pair = splitPair(cellOf(item, "NetIO", "net_io"));
-    return [cellOf(item, "NetInput") ?? pair[0], cellOf(item, "NetOutput") ?? pair[1]];
-  }
-  const networks = Traffic.safeParse(item["Network"]);
-  if (!networks.success) return ["broken", "broken"];
-  const all = Object.values(networks.data);
-  return [all.reduce((sum, { RxBytes }) => sum + RxBytes, 0), all.reduce((sum, { TxBytes }) => sum + TxBytes, 0)];
-};
-
-const cells = (item: Item): Cells => {
-  const memory = cellOf(item, "MemUsage", "mem_usage");
-  const [used, limit] = typeof memory === "string" ? splitPair(memory) : [memory, cellOf(item, "MemLimit")];
-  const [received, sent] = traffic(item);
-  const [read, written] = splitPair(cellOf(item, "BlockIO", "block_io"));
-  return {
-    id: textOf(item, "ID", "ContainerID", "id", "Container"),
-    name: textOf(item, "Name", "name"),
-    // CPUPerc is docker's, the others are podman's; all are percent
-    cpuPercent: cellOf(item, "CPUPerc", "CPU", "cpu_percent"),
-    memoryUsed: used,
-    memoryLimit: limit,
-    memoryPercent: cellOf(item, "MemPerc", "mem_percent"),
-    received,
-    sent,
-    read: cellOf(item, "BlockInput") ?? read,
-    written: cellOf(item, "BlockOutput") ?? written,
-    processes: cellOf(item, "PIDs", "pids"),
-  };
-};
-
-/**
- * The rows of docker's or podman's JSON: an object a line (`--format '{{json .}}'`), or one array (`podman stats --format
- * json`). Undefined stands for a row that is no JSON object.
- */
-const readStatsJson = (text: string): readonly (Cells | undefined)[] => {
-  const array = text.trimStart().startsWith("[") ? parseJson(text) : undefined;
-  const items = Array.isArray(array)
-    ? array
-    : text
-        .split("\n")
-        .filter((line) => line.trim() !== "")
-        .map(parseJson);
-  return items.map((item: unknown) => {
-    const found = Item.safeParse(item);
-    return found.success ? cells(found.data) : undefined;
-  });
-};
-
-/** One container in docker stats. What is not known is undefined. */
-export type DockerStatsRow = ContainerNames & {
-  /** 1 is one core */
-  readonly cpu: number | undefined;
-  readonly memoryUsedBytes: number | undefined;
-  readonly memoryLimitBytes: number | undefined;
-  /** 0 to 1 */
-  readonly memoryUsage: number | undefined;
-  readonly receivedBytes: number | undefined;
-  readonly sentBytes: number | undefined;
-  readonly readBytes: number | undefined;
-  readonly writtenBytes: number | undefined;
-  readonly processes: number | undefined;
-  /** false for a container that is starting, restarting or gone: what the row says is no measurement, and is not published */
-  readonly measured: boolean;
-};
+/** docker prints terminal codes before each table, also into a pipe. */
+const ESCAPES = new RegExp(`${String.fromCodePoint(27)}\\[[0-9;]{0,16}[A-Za-z]`, "g");
 
 /** A cell as the tool printed it: docker prints texts, podman also numbers. */
 type Cell = string | number | undefined;
@@ -211,37 +117,10 @@ type Cells = {
 
 type Tally = { rejected: number };
 
-/** Splits `58.4MB / 1.1GB`; a lone `--` stands for both. */
-const splitPair = (cell: Cell): readonly [Cell, Cell] => {
-  if (typeof cell !== "string" || hasNoValue(cell)) return [undefined, undefined];
-  const [first, second, ...rest] = cell.split("/");
-  // a cell that is no pair is broken twice, rather than half right
-  return second === undefined || rest.length > 0 ? [cell, cell] : [first, second];
-};
-
-const reader =
-  (tally: Tally) =>
-  (cell: Cell, parse: (text: string) => number | undefined, divisor: number): number | undefined => {
-    if (cell === undefined || (typeof cell === "string" && hasNoValue(cell))) return undefined;
-    const value = typeof cell === "string" ? parse(cell) : cell / divisor;
-    if (value !== undefined && Number.isFinite(value) && value >= 0) return value;
-    tally.rejected += 1;
-    return undefined;
-  };
-
-const parseCount = (text: string): number | undefined => {
-  const count = /^\d{1,15}$/.test(text.trim()) ? Number(text) : undefined;
-  return count !== undefined && Number.isSafeInteger(count) ? count : undefined;
-};
-
-/** A name that says which container it is: docker prints `--` for one that went away meanwhile. */
-const nameOf = (name: string | undefined): string | undefined =>
-  name === undefined || hasNoValue(name) ? undefined : name.trim();
-
 /**
- * Reads a row; undefined, and counted, if it does not say which container it is about (linuxfabrik#776: an ephemeral one). A
- * broken value is undefined and counted. All zeros with a limit of 0 are what the daemon sends for a container that is
- * starting or restarting (moby#28026): no measurement. A limit of 0 alone means that memory is not accounted on this node.
+ * Reads a row; undefined, and counted, if it names no container (linuxfabrik#776: an ephemeral one). A broken value is undefined and
+ * counted. For a container that is starting or restarting the daemon sends only zeros, with a memory limit of 0 (moby#28026): that
+ * is no measurement. A limit of 0 beside other values means that memory is not accounted on this node.
  */
 const readRow = (cells: Cells, tally: Tally): DockerStatsRow | undefined => {
   const name = nameOf(cells.name);
@@ -250,7 +129,7 @@ const readRow = (cells: Cells, tally: Tally): DockerStatsRow | undefined => {
     tally.rejected += 1;
     return undefined;
   }
-  const read = reader(tally);
+  const read = readerOf(tally);
   const limit = read(cells.memoryLimit, parseSize, 1);
   const values = {
     cpu: read(cells.cpuPercent, parsePercent, 100),
@@ -280,6 +159,100 @@ const readRow = (cells: Cells, tally: Tally): DockerStatsRow | undefined => {
   return { ...names, ...values, measured };
 };
 
+/** Reads cells; a broken one is undefined, and counted in the tally. */
+const readerOf =
+  (tally: Tally) =>
+  (cell: Cell, parse: (text: string) => number | undefined, divisor: number): number | undefined => {
+    if (cell === undefined || (typeof cell === "string" && hasNoValue(cell))) return undefined;
+    const value = typeof cell === "string" ? parse(cell) : cell / divisor;
+    if (value !== undefined && Number.isFinite(value) && value >= 0) return value;
+    tally.rejected += 1;
+    return undefined;
+  };
+
+const parseCount = (text: string): number | undefined => {
+  const count = /^\d{1,15}$/.test(text.trim()) ? Number(text) : undefined;
+  return count !== undefined && Number.isSafeInteger(count) ? count : undefined;
+};
+
+/** The container's name; docker prints `--` for one that went away. */
+const nameOf = (name: string | undefined): string | undefined =>
+  name === undefined || hasNoValue(name) ? undefined : name.trim();
+
+/** Splits `58.4MB / 1.1GB`; a lone `--` means that both are missing. */
+const splitPair = (cell: Cell): readonly [Cell, Cell] => {
+  if (typeof cell !== "string" || hasNoValue(cell)) return [undefined, undefined];
+  const [first, second, ...rest] = cell.split("/");
+  // a cell that is no pair is broken as a whole
+  return second === undefined || rest.length > 0 ? [cell, cell] : [first, second];
+};
+
+/**
+ * The rows of docker's or podman's JSON: an object a line (`--format '{{json .}}'`), or one array (`podman stats --format
+ * json`). A row is undefined if it is no JSON object.
+ */
+const readStatsJson = (text: string): readonly (Cells | undefined)[] => {
+  const array = text.trimStart().startsWith("[") ? parseJson(text) : undefined;
+  const items = Array.isArray(array)
+    ? array
+    : text
+        .split("\n")
+        .filter((line) => line.trim() !== "")
+        .map(parseJson);
+  return items.map((item: unknown) => {
+    const found = JsonObject.safeParse(item);
+    return found.success ? cellsOf(found.data) : undefined;
+  });
+};
+
+const cellsOf = (item: JsonObject): Cells => {
+  const memory = cellOf(item, "MemUsage", "mem_usage");
+  const [used, limit] = typeof memory === "string" ? splitPair(memory) : [memory, cellOf(item, "MemLimit")];
+  const [received, sent] = trafficOf(item);
+  const [read, written] = splitPair(cellOf(item, "BlockIO", "block_io"));
+  return {
+    id: textOf(item, "ID", "ContainerID", "id", "Container"),
+    name: textOf(item, "Name", "name"),
+    // CPUPerc is docker's, the others are podman's; all are percent
+    cpuPercent: cellOf(item, "CPUPerc", "CPU", "cpu_percent"),
+    memoryUsed: used,
+    memoryLimit: limit,
+    memoryPercent: cellOf(item, "MemPerc", "mem_percent"),
+    received,
+    sent,
+    read: cellOf(item, "BlockInput") ?? read,
+    written: cellOf(item, "BlockOutput") ?? written,
+    processes: cellOf(item, "PIDs", "pids"),
+  };
+};
+
+const cellOf = (item: JsonObject, ...keys: readonly string[]): Cell => {
+  const key = keys.find((name) => Object.hasOwn(item, name));
+  const value = key === undefined ? undefined : item[key];
+  if (typeof value === "string" || typeof value === "number") return value;
+  // a value of another type is broken and must be counted; podman prints null for no value
+  return value === undefined || value === null ? undefined : "broken";
+};
+
+const textOf = (item: JsonObject, ...keys: readonly string[]): string | undefined => {
+  const value = cellOf(item, ...keys);
+  return typeof value === "number" ? String(value) : value;
+};
+
+const Traffic = z.record(z.string(), z.object({ RxBytes: z.number(), TxBytes: z.number() }));
+
+/** podman prints traffic by network interface, as one total, or as docker's pair. */
+const trafficOf = (item: JsonObject): readonly [Cell, Cell] => {
+  if (item["Network"] === undefined || item["Network"] === null) {
+    const pair = splitPair(cellOf(item, "NetIO", "net_io"));
+    return [cellOf(item, "NetInput") ?? pair[0], cellOf(item, "NetOutput") ?? pair[1]];
+  }
+  const networks = Traffic.safeParse(item["Network"]);
+  if (!networks.success) return ["broken", "broken"];
+  const all = Object.values(networks.data);
+  return [all.reduce((sum, { RxBytes }) => sum + RxBytes, 0), all.reduce((sum, { TxBytes }) => sum + TxBytes, 0)];
+};
+
 type Column = "id" | "name" | "cpu" | "memory" | "memoryPercent" | "net" | "block" | "pids";
 
 /** The headings of docker 1.x to 28 and of podman. */
@@ -299,27 +272,37 @@ const COLUMNS: Readonly<Record<string, Column>> = {
   PIDS: "pids",
 };
 
+/** A line is cut here. A row has a dozen cells, and the longest is a container's name. */
+const LONGEST_LINE = 4096;
+
+/**
+ * The rows of docker's table, in columns or with commas (`--format "table {{.ID}},{{.Name}},..."`). Columns are found by their
+ * headings, whatever their order. A row is undefined if it has too few or too many cells.
+ *
+ * @throws {ParseError} when there is no heading with a container and a value
+ */
+const readStatsTable = (text: string): readonly (Cells | undefined)[] => {
+  const [heading = "", ...lines] = text
+    .split("\n")
+    .map((line) => line.slice(0, LONGEST_LINE))
+    .filter((line) => line.trim() !== "");
+  const commas = heading.includes(",");
+  const columns = splitLine(heading, commas).map(columnOf);
+  if (!columns.includes("id") || columns.filter((column) => column !== undefined).length < 2) {
+    throw new ParseError(`docker stats printed neither JSON nor a table: ${JSON.stringify(heading.slice(0, 200))}`);
+  }
+  return lines.map((line) => readLine(columns, line, commas));
+};
+
 const columnOf = (heading: string): Column | undefined => {
   const known = heading.trim().toUpperCase();
   return Object.hasOwn(COLUMNS, known) ? COLUMNS[known] : undefined;
 };
 
-/** A longer line is no row: a dozen cells, and the longest of them a container's name. */
-const LONGEST_LINE = 4096;
-
-const splitLine = (line: string, commas: boolean): string[] =>
-  commas ? line.split(",").map((cell) => cell.trim()) : line.trim().split(/ {2,}/);
-
-/** docker 17 leaves `{{.Name}}` out of the heading of a custom table, so that a row has one cell more. */
-const withName = (columns: readonly (Column | undefined)[], cells: number): readonly (Column | undefined)[] =>
-  cells === columns.length + 1 && columns[0] === "id" && !columns.includes("name")
-    ? ["id", "name", ...columns.slice(1)]
-    : columns;
-
 const readLine = (columns: readonly (Column | undefined)[], line: string, commas: boolean): Cells | undefined => {
   const cells = splitLine(line, commas);
   const named = withName(columns, cells.length);
-  // a name cannot have a comma or two spaces: a row of another length is broken, and nobody knows where
+  // a name has no comma and no two spaces: a row of another length is broken at an unknown cell
   if (cells.length !== named.length) return undefined;
   const cell = (column: Column): string | undefined => {
     const index = named.indexOf(column);
@@ -343,21 +326,33 @@ const readLine = (columns: readonly (Column | undefined)[], line: string, commas
   };
 };
 
-/**
- * The rows of docker's table, in columns or with commas (`--format "table {{.ID}},{{.Name}},..."`). Columns are found by their
- * headings, whatever their order. Undefined stands for a row with too few or too many cells.
- *
- * @throws {ParseError} when there is no heading with a container and a value
- */
-const readStatsTable = (text: string): readonly (Cells | undefined)[] => {
-  const [heading = "", ...lines] = text
-    .split("\n")
-    .map((line) => line.slice(0, LONGEST_LINE))
-    .filter((line) => line.trim() !== "");
-  const commas = heading.includes(",");
-  const columns = splitLine(heading, commas).map(columnOf);
-  if (!columns.includes("id") || columns.filter((column) => column !== undefined).length < 2) {
-    throw new ParseError(`docker stats printed neither JSON nor a table: ${JSON.stringify(heading.slice(0, 200))}`);
-  }
-  return lines.map((line) => readLine(columns, line, commas));
-};
+const splitLine = (line: string, commas: boolean): string[] =>
+  commas ? line.split(",").map((cell) => cell.trim()) : line.trim().split(/ {2,}/);
+
+/** docker 17 leaves `{{.Name}}` out of the heading of a custom table, so that its rows have one cell more. */
+const withName = (columns: readonly (Column | undefined)[], cells: number): readonly (Column | undefined)[] =>
+  cells === columns.length + 1 && columns[0] === "id" && !columns.includes("name")
+    ? ["id", "name", ...columns.slice(1)]
+    : columns;
+
+/** The metrics of the containers that were measured. */
+export const dockerStatsMetrics = (rows: readonly DockerStatsRow[]): Metric[] =>
+  nodeMetrics(
+    rows
+      .filter(({ measured }) => measured)
+      .flatMap((row) => {
+        const labels = containerLabels(row);
+        const sample = (metric: NodeMetricName, value: number | undefined) => ({ metric, labels, value });
+        return [
+          sample("gridmeter_container_cpu_usage_ratio", row.cpu),
+          sample("gridmeter_container_memory_used_bytes", row.memoryUsedBytes),
+          sample("gridmeter_container_memory_limit_bytes", row.memoryLimitBytes),
+          sample("gridmeter_container_memory_usage_ratio", row.memoryUsage),
+          sample("gridmeter_container_network_receive_bytes_total", row.receivedBytes),
+          sample("gridmeter_container_network_transmit_bytes_total", row.sentBytes),
+          sample("gridmeter_container_block_read_bytes_total", row.readBytes),
+          sample("gridmeter_container_block_write_bytes_total", row.writtenBytes),
+          sample("gridmeter_container_processes", row.processes),
+        ];
+      }),
+  );

@@ -10,28 +10,10 @@ export type GpuMaker = "nvidia" | "amd";
 /** A GPU that a container was given, whether it uses it or not. */
 type AssignedGpu = { readonly container: DockerContainer; readonly gpu: GpuDevice };
 
-const isMeant = (gpu: GpuDevice, reference: GpuReference): boolean => {
-  switch (reference.by) {
-    case "index":
-      return gpu.index === reference.value;
-    case "minor":
-      return gpu.minorNumber === reference.value;
-    case "uuid":
-      // NVIDIA takes the beginning of a uuid too
-      return gpu.uuid?.toLowerCase().startsWith(reference.value.toLowerCase()) === true;
-  }
-};
-
-const pick = (gpus: readonly GpuDevice[], assigned: AssignedGpus): readonly GpuDevice[] => {
-  if (assigned === undefined) return [];
-  if (assigned === "all") return gpus;
-  return gpus.filter((gpu) => assigned.some((reference) => isMeant(gpu, reference)));
-};
-
 /**
- * Which GPUs the running containers were given, by their settings. The index in NVIDIA_VISIBLE_DEVICES is the place in
- * nvidia-smi's order and no minor number (openpai#3951). Undefined unless both inputs are fresh. Two containers may have the
- * same GPU, so that values of the GPU must not be added up over containers (openpai#1949).
+ * Which GPUs the running containers were given by their settings. An index in NVIDIA_VISIBLE_DEVICES is a position in nvidia-smi's
+ * order and no minor number (openpai#3951). Undefined unless both inputs are fresh. Two containers may have the same GPU, so that the
+ * values of a GPU must not be added up over containers (openpai#1949).
  */
 export const joinAssignedGpus = (
   gpus: readonly GpuDevice[] | undefined,
@@ -44,22 +26,50 @@ export const joinAssignedGpus = (
     .flatMap((container) => pick(gpus, container.gpus[maker]).map((gpu) => ({ container, gpu })));
 };
 
+const pick = (gpus: readonly GpuDevice[], assigned: AssignedGpus): readonly GpuDevice[] => {
+  if (assigned === undefined) return [];
+  if (assigned === "all") return gpus;
+  return gpus.filter((gpu) => assigned.some((reference) => isMeant(gpu, reference)));
+};
+
+const isMeant = (gpu: GpuDevice, reference: GpuReference): boolean => {
+  switch (reference.by) {
+    case "index":
+      return gpu.index === reference.value;
+    case "minor":
+      return gpu.minorNumber === reference.value;
+    case "uuid":
+      // NVIDIA's runtime accepts the beginning of a uuid too
+      return gpu.uuid?.toLowerCase().startsWith(reference.value.toLowerCase()) === true;
+  }
+};
+
+/** The metric of GPUs that were given to containers. */
+export const assignedMetrics = (assigned: readonly AssignedGpu[]): Metric[] =>
+  nodeMetrics(
+    assigned.map(({ container, gpu }) => ({
+      metric: "gridmeter_container_gpu_assigned",
+      labels: { ...containerLabels(container), ...gpuLabels(gpu) },
+      value: 1,
+    })),
+  );
+
+export type GpuUse = readonly GpuUser[];
+
 type GpuUser = {
   readonly gpu: GpuDevice;
   readonly process: GpuProcess;
   /**
-   * `external` is a process of the host; `unlisted` one of a container that no list has; `unknown` one of which nobody knows, such
-   * as one that has just ended, or any where the agent does not see the host's processes
+   * `external`: a process of the host; `unlisted`: one of a container that is in no list; `unknown`: one that cannot be assigned, as
+   * it has just ended, or because the agent does not see the host's processes
    */
   readonly owner: ContainerNames | "external" | "unlisted" | "unknown";
 };
 
-export type GpuUse = readonly GpuUser[];
-
 /**
- * Which containers' processes hold which GPU: process ids of the driver's list, and the control group of each. The container is
- * the outermost one around the process that is known. Undefined unless all inputs are fresh; GPUs whose process list could not
- * be read are left out.
+ * Which containers' processes hold which GPU, by the process ids in the driver's list and the control group of each process. Of the
+ * containers around a process, the outermost that is listed counts. Undefined unless all inputs are fresh. GPUs whose process list
+ * could not be read are left out.
  */
 export const joinGpuUse = (
   gpus: readonly GpuDevice[] | undefined,
@@ -82,59 +92,10 @@ export const joinGpuUse = (
   return gpus.flatMap((gpu) => (gpu.processes ?? []).map((process) => ({ gpu, process, owner: ownerOf(process) })));
 };
 
-/** The metric of GPUs that were given to containers. */
-export const assignedMetrics = (assigned: readonly AssignedGpu[]): Metric[] =>
-  nodeMetrics(
-    assigned.map(({ container, gpu }) => ({
-      metric: "gridmeter_container_gpu_assigned",
-      labels: { ...containerLabels(container), ...gpuLabels(gpu) },
-      value: 1,
-    })),
-  );
-
-/** Processes of one container on one GPU. The driver lists a process once a type and MIG device. */
-const byContainer = (use: GpuUse): NodeSample[] => {
-  const groups = new Map<string, { first: ContainerNames; users: GpuUser[] }>();
-  for (const user of use) {
-    const { owner } = user;
-    if (typeof owner !== "object") continue;
-    const key = `${user.gpu.index} ${shortId(owner.id ?? "")}`;
-    const group = groups.get(key) ?? { first: owner, users: [] };
-    group.users.push(user);
-    groups.set(key, group);
-  }
-  return [...groups.values()].flatMap(({ first, users }) => {
-    const [user] = users;
-    if (user === undefined) return [];
-    const labels = { ...containerLabels(first), ...gpuLabels(user.gpu) };
-    const used = users.map(({ process }) => process.usedBytes).filter((bytes) => bytes !== undefined);
-    return [
-      { metric: "gridmeter_container_gpu_processes", labels, value: new Set(users.map((one) => one.process.pid)).size },
-      {
-        metric: "gridmeter_container_gpu_memory_used_bytes",
-        labels,
-        // a sum of which a part is not known is not known
-        value: used.length < users.length ? undefined : used.reduce((sum, bytes) => sum + bytes, 0),
-      },
-    ] satisfies NodeSample[];
-  });
-};
-
-/** How many processes on a GPU have such an owner; undefined if it is known of none of its processes whose it is. */
-export const processesOn = (
-  gpu: GpuDevice,
-  use: GpuUse,
-  counts: (owner: GpuUser["owner"]) => boolean,
-): number | undefined => {
-  const users = use.filter((one) => one.gpu === gpu);
-  if (users.length > 0 && users.every(({ owner }) => owner === "unknown")) return undefined;
-  return new Set(users.filter(({ owner }) => counts(owner)).map(({ process }) => process.pid)).size;
-};
-
 /**
- * The metrics of the processes on GPUs. `zombies` are the short ids of zombie containers; undefined where nobody knows, and
- * then nothing is said about them. Of a GPU whose process list was read, 0 external processes are a reading, unless it is known of
- * none of its processes whose it is.
+ * The metrics of the processes on GPUs. `zombies` are the short ids of zombie containers; undefined, and nothing is published about
+ * them, where they are not known. A GPU whose process list was read may have 0 external processes, unless the owner of none of its
+ * processes is known.
  */
 export const gpuUseMetrics = (
   gpus: readonly GpuDevice[],
@@ -157,4 +118,43 @@ export const gpuUseMetrics = (
       value: zombies === undefined ? undefined : processesOn(gpu, use, isZombie),
     })),
   ]);
+};
+
+/** The processes of each container on each GPU. The driver lists a process once for each type and MIG device. */
+const byContainer = (use: GpuUse): NodeSample[] => {
+  const groups = new Map<string, { first: ContainerNames; users: GpuUser[] }>();
+  for (const user of use) {
+    const { owner } = user;
+    if (typeof owner !== "object") continue;
+    const key = `${user.gpu.index} ${shortId(owner.id ?? "")}`;
+    const group = groups.get(key) ?? { first: owner, users: [] };
+    group.users.push(user);
+    groups.set(key, group);
+  }
+  return [...groups.values()].flatMap(({ first, users }) => {
+    const [user] = users;
+    if (user === undefined) return [];
+    const labels = { ...containerLabels(first), ...gpuLabels(user.gpu) };
+    const used = users.map(({ process }) => process.usedBytes).filter((bytes) => bytes !== undefined);
+    return [
+      { metric: "gridmeter_container_gpu_processes", labels, value: new Set(users.map((one) => one.process.pid)).size },
+      {
+        metric: "gridmeter_container_gpu_memory_used_bytes",
+        labels,
+        // a sum without one of its parts would be wrong
+        value: used.length < users.length ? undefined : used.reduce((sum, bytes) => sum + bytes, 0),
+      },
+    ] satisfies NodeSample[];
+  });
+};
+
+/** How many processes on a GPU have such an owner; undefined if the owner of none of its processes is known. */
+export const processesOn = (
+  gpu: GpuDevice,
+  use: GpuUse,
+  counts: (owner: GpuUser["owner"]) => boolean,
+): number | undefined => {
+  const users = use.filter((one) => one.gpu === gpu);
+  if (users.length > 0 && users.every(({ owner }) => owner === "unknown")) return undefined;
+  return new Set(users.filter(({ owner }) => counts(owner)).map(({ process }) => process.pid)).size;
 };

@@ -12,11 +12,11 @@ import { type Endpoint, type Socket, endpointKey, parseEndpoint } from "./lsof.t
 import type { JoinedMetrics, Readings } from "./registry.ts";
 
 /**
- * The metrics that come of what several probes have read, by the probe that publishes them. `fresh` has only what is not too
- * old: where an input is missing, so are the metrics, and never 0.
+ * The metrics that join the readings of several probes, by the probe that publishes them. `fresh` has only readings that are not too
+ * old. Where one is missing, the metrics are missing too, and never 0.
  *
- * Which GPUs containers were given and use belongs to nvidia-smi and rocm-smi, their traffic to iftop, and whether they outlived
- * their jobs to docker-logs.
+ * nvidia-smi and rocm-smi publish which GPUs containers were given and use, iftop their traffic, and docker-logs whether they outlived
+ * their jobs.
  */
 export const joinedMetrics = (fresh: Readings): JoinedMetrics => {
   const { containers, logs, nvidia, amd, traffic, sockets } = fresh;
@@ -42,18 +42,18 @@ const gpusOf = (
   zombies: ReadonlySet<string> | undefined,
 ): readonly Metric[] => {
   if (gpus === undefined) return [];
-  // A node may run docker beside the kubelet's containerd. A process of a container that neither list has is of nobody known.
+  // A node may run docker beside the kubelet's containerd.
   const known = containers === undefined ? criContainers : [...(criContainers ?? []), ...containers];
   const use = joinGpuUse(gpus, owners, known);
   return [
     ...assignedMetrics(joinAssignedGpus(gpus, maker, containers) ?? []),
     ...(use === undefined ? [] : gpuUseMetrics(gpus, use, zombies)),
-    ...hanging(gpus, processes?.longStanding?.uninterruptible),
+    ...uninterruptibleMetrics(gpus, processes?.longStanding?.uninterruptible),
   ];
 };
 
-/** A process that hangs in the kernel keeps its GPU until the node is restarted. */
-const hanging = (
+/** A process that hangs in the kernel holds its GPU until the node is restarted. */
+const uninterruptibleMetrics = (
   gpus: readonly GpuDevice[],
   uninterruptible: readonly { readonly pid: number }[] | undefined,
 ): readonly Metric[] => {
@@ -68,11 +68,32 @@ const hanging = (
   );
 };
 
-/** The driver lists a process once a type and MIG device. */
+/** The driver lists a process once for each type and MIG device, but it counts once. */
 const countIn = (pids: ReadonlySet<number>, processes: readonly { readonly pid: number }[]): number =>
   new Set(processes.filter(({ pid }) => pids.has(pid)).map(({ pid }) => pid)).size;
 
-/** Finds a container of a list by another tool's names for it. */
+/** What a container uses, and the container with its job. */
+type JobUse = { readonly use: DockerStatsRow; readonly container: DockerContainer };
+
+/**
+ * Joins docker stats to docker inspect, by id, or by name where podman prints no id. Undefined unless both are fresh: the caller
+ * gives undefined for one that is not. A container that is in only one of the two is left out.
+ */
+export const joinJobs = (
+  stats: readonly DockerStatsRow[] | undefined,
+  containers: readonly DockerContainer[] | undefined,
+): readonly JobUse[] | undefined => {
+  if (stats === undefined || containers === undefined) return undefined;
+  const find = findByNames(containers);
+  return stats
+    .filter(({ measured }) => measured)
+    .flatMap((use) => {
+      const container = find(use);
+      return container === undefined ? [] : [{ use, container }];
+    });
+};
+
+/** Finds a container in a list by the names that another tool prints: its id, or its name where there is no id. */
 export const findByNames = <T extends ContainerNames>(
   all: readonly T[],
 ): ((names: ContainerNames) => T | undefined) => {
@@ -89,61 +110,18 @@ export const findByNames = <T extends ContainerNames>(
   };
 };
 
-/** What a container uses, and which job that is for. */
-type JobUse = { readonly use: DockerStatsRow; readonly container: DockerContainer };
-
-/**
- * Joins docker stats to docker inspect, by id, or by name where podman prints no id. Undefined unless both are fresh, which
- * the caller says by giving undefined for what is not. A container that only one of the two has seen is left out.
- */
-export const joinJobs = (
-  stats: readonly DockerStatsRow[] | undefined,
-  containers: readonly DockerContainer[] | undefined,
-): readonly JobUse[] | undefined => {
-  if (stats === undefined || containers === undefined) return undefined;
-  const find = findByNames(containers);
-  return stats
-    .filter(({ measured }) => measured)
-    .flatMap((use) => {
-      const container = find(use);
-      return container === undefined ? [] : [{ use, container }];
-    });
-};
-
-/** What the connections of one container carried, in bytes a second. */
+/** The traffic of one container, in bytes a second. */
 type ContainerTraffic = {
   readonly container: ContainerNames;
   readonly receive: number;
   readonly transmit: number;
 };
 
-const flowKey = (from: Endpoint, to: Endpoint): string => `${endpointKey(from)} ${endpointKey(to)}`;
-
-/** Connections by their two ends, with the one container that has each. */
-const ownersOf = (
-  sockets: ReadonlyMap<string, readonly Socket[]>,
-  cgroups: ReadonlyMap<number, CgroupOwner>,
-): ReadonlyMap<string, string | undefined> => {
-  const owners = new Map<string, string | undefined>();
-  const listed = new Set([...sockets.keys()].map(shortId));
-  for (const [id, rows] of sockets) {
-    for (const { pid, local, remote } of rows) {
-      const owner = cgroups.get(pid);
-      // containers of a pod, or on the host's network, see each other's connections
-      if (owner === undefined || containerOf(owner, listed) !== shortId(id)) continue;
-      const key = flowKey(local, remote);
-      // of a connection that two containers share, nobody knows who used it
-      owners.set(key, owners.has(key) && owners.get(key) !== id ? undefined : id);
-    }
-  }
-  return owners;
-};
-
 /**
- * What each container sent and received, out of iftop's flows and lsof's connections: a flow is a container's if one of its
- * processes, by its control group, has the connection with these two ends. Undefined unless all inputs are fresh: iftop's flows,
- * lsof's rows of each container (by id), the control groups of their processes, and the list of containers. A container without
- * a flow is left out, not 0: behind address translation, its connections have other ends on the interface.
+ * What each container sent and received, by iftop's flows and lsof's connections: a flow is a container's if one of its processes, by
+ * its control group, has the connection with these two ends. Undefined unless all inputs are fresh: iftop's flows, lsof's rows of
+ * each container (by id), the control groups of their processes, and the list of containers. A container without a flow is left out
+ * and not 0: with address translation, its connections have other ends on the interface.
  */
 export const joinNetwork = (
   flows: readonly Flow[] | undefined,
@@ -165,7 +143,7 @@ export const joinNetwork = (
     const destination = parseEndpoint(flow.destination);
     if (source === undefined || destination === undefined) continue;
     add(owners.get(flowKey(source, destination)), flow.in[2], flow.out[2]);
-    // iftop may name the ends the other way round, and both may be on this node
+    // iftop may print the two ends in the other order, and both may be on this node
     add(owners.get(flowKey(destination, source)), flow.out[2], flow.in[2]);
   }
   return containers.flatMap((container) => {
@@ -173,6 +151,28 @@ export const joinNetwork = (
     return sum === undefined ? [] : [{ container, ...sum }];
   });
 };
+
+/** The container that has a connection, by the connection's two ends. */
+const ownersOf = (
+  sockets: ReadonlyMap<string, readonly Socket[]>,
+  cgroups: ReadonlyMap<number, CgroupOwner>,
+): ReadonlyMap<string, string | undefined> => {
+  const owners = new Map<string, string | undefined>();
+  const listed = new Set([...sockets.keys()].map(shortId));
+  for (const [id, rows] of sockets) {
+    for (const { pid, local, remote } of rows) {
+      const owner = cgroups.get(pid);
+      // containers of a pod, or on the host's network, list each other's connections
+      if (owner === undefined || containerOf(owner, listed) !== shortId(id)) continue;
+      const key = flowKey(local, remote);
+      // a connection that two containers share is counted for neither
+      owners.set(key, owners.has(key) && owners.get(key) !== id ? undefined : id);
+    }
+  }
+  return owners;
+};
+
+const flowKey = (from: Endpoint, to: Endpoint): string => `${endpointKey(from)} ${endpointKey(to)}`;
 
 /** The metrics of containers' traffic. */
 export const networkMetrics = (traffic: readonly ContainerTraffic[]): Metric[] =>
@@ -195,9 +195,9 @@ export const networkMetrics = (traffic: readonly ContainerTraffic[]): Metric[] =
 type ZombieVerdict = { readonly container: DockerContainer; readonly zombie: boolean };
 
 /**
- * Finds containers that run although their log says that the job has finished. Any container is one for a moment, when it is
- * about to end; an alert waits a while. Undefined unless both inputs are fresh; `logs` is by container id, and a container
- * whose log was not read has no verdict.
+ * Finds zombie containers, which run although their log says that the job has finished. Any container is one for a moment before it
+ * ends; the alert waits an hour. Undefined unless both inputs are fresh. `logs` is by container id; a container whose log was not read
+ * has no verdict.
  */
 export const joinZombies = (
   logs: ReadonlyMap<string, DockerLogs> | undefined,
@@ -213,7 +213,13 @@ export const joinZombies = (
     });
 };
 
-/** The metric of verdicts. */
+/** The short ids of zombie containers, for gpuUseMetrics. */
+export const zombieIds = (verdicts: readonly ZombieVerdict[] | undefined): ReadonlySet<string> | undefined =>
+  verdicts === undefined
+    ? undefined
+    : new Set(verdicts.flatMap(({ container, zombie }) => (zombie ? [shortId(container.id ?? "")] : [])));
+
+/** Whether each container is a zombie, as a metric. */
 export const zombieMetrics = (verdicts: readonly ZombieVerdict[]): Metric[] =>
   nodeMetrics(
     verdicts.map(({ container, zombie }) => ({
@@ -222,9 +228,3 @@ export const zombieMetrics = (verdicts: readonly ZombieVerdict[]): Metric[] =>
       value: zombie,
     })),
   );
-
-/** The short ids of zombie containers, for gpuUseMetrics. */
-export const zombieIds = (verdicts: readonly ZombieVerdict[] | undefined): ReadonlySet<string> | undefined =>
-  verdicts === undefined
-    ? undefined
-    : new Set(verdicts.flatMap(({ container, zombie }) => (zombie ? [shortId(container.id ?? "")] : [])));

@@ -13,19 +13,19 @@ import {
 } from "./nvidia-smi-health.ts";
 import type { Reader } from "./nvidia-smi-log.ts";
 
-export const CLOCK_DOMAINS = ["graphics", "sm", "memory", "video"] as const;
-type ClockDomain = (typeof CLOCK_DOMAINS)[number];
-const CLOCK_TAGS: Readonly<Record<ClockDomain, string>> = {
-  graphics: "graphics_clock",
-  sm: "sm_clock",
-  memory: "mem_clock",
-  video: "video_clock",
+/** What `nvidia-smi -q -x` says. `gpus` are in its order, those that could not be read at all left out. */
+export type NvidiaSmi = {
+  /** "v12" of nvsmi_device_v12.dtd */
+  readonly dtd: string | undefined;
+  readonly driverVersion: string | undefined;
+  /** as printed, also `Not Found` */
+  readonly cudaVersion: string | undefined;
+  /** the driver's number of GPUs; there may be fewer `<gpu>` elements */
+  readonly attachedGpus: number | undefined;
+  /** `<gpu>` elements, readable or not */
+  readonly gpuElements: number;
+  readonly gpus: readonly NvidiaGpu[];
 };
-
-export const ENGINES = ["encoder", "decoder", "jpeg", "ofa"] as const;
-type Engine = (typeof ENGINES)[number];
-
-type Values<K extends string> = Readonly<Record<K, number | undefined>>;
 
 /** One GPU as nvidia-smi saw it. Base units (bytes, watts, hertz, 0 to 1); undefined is "not read". */
 export type NvidiaGpu = GpuDevice & {
@@ -52,49 +52,9 @@ export type NvidiaGpu = GpuDevice & {
   readonly mig: Mig | undefined;
 };
 
-/** What `nvidia-smi -q -x` says. `gpus` are in its order, those that could not be read at all left out. */
-export type NvidiaSmi = {
-  /** "v12" of nvsmi_device_v12.dtd */
-  readonly dtd: string | undefined;
-  readonly driverVersion: string | undefined;
-  /** as printed, also `Not Found` */
-  readonly cudaVersion: string | undefined;
-  /** what the driver says; may be more than there are elements, and is never used to loop */
-  readonly attachedGpus: number | undefined;
-  /** `<gpu>` elements, readable or not */
-  readonly gpuElements: number;
-  readonly gpus: readonly NvidiaGpu[];
-};
+type Values<K extends string> = Readonly<Record<K, number | undefined>>;
 
-const readClocks = (gpu: Reader, parent: "clocks" | "max_clocks"): Values<ClockDomain> => {
-  const clock = (domain: ClockDomain) => gpu.number("hertz", parent, CLOCK_TAGS[domain]);
-  return { graphics: clock("graphics"), sm: clock("sm"), memory: clock("memory"), video: clock("video") };
-};
-
-const readEngines = (gpu: Reader): Values<Engine> => {
-  const engine = (name: Engine) => gpu.number("share", "utilization", `${name}_util`);
-  return { encoder: engine("encoder"), decoder: engine("decoder"), jpeg: engine("jpeg"), ofa: engine("ofa") };
-};
-
-const readPcie = (gpu: Reader): NvidiaGpu["pcie"] => {
-  const link = ["pci", "pci_gpu_link_info"] as const;
-  return {
-    generation: gpu.integer(...link, "pcie_gen", "current_link_gen"),
-    maxGeneration: gpu.integer(...link, "pcie_gen", "max_link_gen"),
-    width: gpu.number("lanes", ...link, "link_widths", "current_link_width"),
-    maxWidth: gpu.number("lanes", ...link, "link_widths", "max_link_width"),
-    transmit: gpu.number("bytesPerSecond", "pci", "tx_util"),
-    receive: gpu.number("bytesPerSecond", "pci", "rx_util"),
-    replays: gpu.integer("pci", "replay_counter"),
-  };
-};
-
-const parseState = (text: string): number | undefined => {
-  const digits = /^P(\d{1,2})$/.exec(text)?.[1];
-  return digits === undefined ? undefined : Number(digits);
-};
-
-/** Reads one `<gpu>` element; `index` is its position, which is nvidia-smi's own index. */
+/** Reads one `<gpu>` element; `index` is its position in the log, which is nvidia-smi's index. */
 export const readGpu = (gpu: Reader, index: number): NvidiaGpu => ({
   index,
   minorNumber: gpu.integer("minor_number"),
@@ -124,6 +84,49 @@ export const readGpu = (gpu: Reader, index: number): NvidiaGpu => ({
   processes: readProcesses(gpu),
 });
 
+export const CLOCK_DOMAINS = ["graphics", "sm", "memory", "video"] as const;
+
+type ClockDomain = (typeof CLOCK_DOMAINS)[number];
+
+const CLOCK_TAGS: Readonly<Record<ClockDomain, string>> = {
+  graphics: "graphics_clock",
+  sm: "sm_clock",
+  memory: "mem_clock",
+  video: "video_clock",
+};
+
+const readClocks = (gpu: Reader, parent: "clocks" | "max_clocks"): Values<ClockDomain> => {
+  const clock = (domain: ClockDomain) => gpu.number("hertz", parent, CLOCK_TAGS[domain]);
+  return { graphics: clock("graphics"), sm: clock("sm"), memory: clock("memory"), video: clock("video") };
+};
+
+export const ENGINES = ["encoder", "decoder", "jpeg", "ofa"] as const;
+
+type Engine = (typeof ENGINES)[number];
+
+const readEngines = (gpu: Reader): Values<Engine> => {
+  const engine = (name: Engine) => gpu.number("share", "utilization", `${name}_util`);
+  return { encoder: engine("encoder"), decoder: engine("decoder"), jpeg: engine("jpeg"), ofa: engine("ofa") };
+};
+
+const readPcie = (gpu: Reader): NvidiaGpu["pcie"] => {
+  const link = ["pci", "pci_gpu_link_info"] as const;
+  return {
+    generation: gpu.integer(...link, "pcie_gen", "current_link_gen"),
+    maxGeneration: gpu.integer(...link, "pcie_gen", "max_link_gen"),
+    width: gpu.number("lanes", ...link, "link_widths", "current_link_width"),
+    maxWidth: gpu.number("lanes", ...link, "link_widths", "max_link_width"),
+    transmit: gpu.number("bytesPerSecond", "pci", "tx_util"),
+    receive: gpu.number("bytesPerSecond", "pci", "rx_util"),
+    replays: gpu.integer("pci", "replay_counter"),
+  };
+};
+
+const parseState = (text: string): number | undefined => {
+  const digits = /^P(\d{1,2})$/.exec(text)?.[1];
+  return digits === undefined ? undefined : Number(digits);
+};
+
 export type MigDevice = {
   readonly index: number | undefined;
   readonly gpuInstance: number | undefined;
@@ -141,17 +144,7 @@ export type Mig = {
   readonly devices: readonly MigDevice[];
 };
 
-const readDevice = (device: Reader): MigDevice => ({
-  index: device.integer("index"),
-  gpuInstance: device.integer("gpu_instance_id"),
-  computeInstance: device.integer("compute_instance_id"),
-  multiprocessors: device.integer("device_attributes", "shared", "multiprocessor_count"),
-  memoryUsedBytes: device.number("bytes", "fb_memory_usage", "used"),
-  memoryTotalBytes: device.number("bytes", "fb_memory_usage", "total"),
-  eccUncorrected: device.integer("ecc_error_count", "volatile_count", "sram_uncorrectable"),
-});
-
-/** How a GPU is split; undefined where the driver knows no MIG. Two devices that cannot be distinguished count as one. */
+/** The MIG devices of a GPU; undefined where the driver prints no MIG mode. Devices with the same numbers count as one. */
 const readMig = (gpu: Reader): Mig | undefined => {
   const mode = gpu.text("mig_mode", "current_mig");
   if (mode === undefined) return undefined;
@@ -165,9 +158,19 @@ const readMig = (gpu: Reader): Mig | undefined => {
   return { mode, devices: [...devices.values()] };
 };
 
+const readDevice = (device: Reader): MigDevice => ({
+  index: device.integer("index"),
+  gpuInstance: device.integer("gpu_instance_id"),
+  computeInstance: device.integer("compute_instance_id"),
+  multiprocessors: device.integer("device_attributes", "shared", "multiprocessor_count"),
+  memoryUsedBytes: device.number("bytes", "fb_memory_usage", "used"),
+  memoryTotalBytes: device.number("bytes", "fb_memory_usage", "total"),
+  eccUncorrected: device.integer("ecc_error_count", "volatile_count", "sram_uncorrectable"),
+});
+
 /**
- * The processes on a GPU: undefined where the list is missing or says something else than processes (`N/A`, permissions), as
- * nobody knows then who uses it. A process without a readable id is left out and counted.
+ * The processes on a GPU; undefined where the list is missing or is another text (`N/A`, permissions), since the GPU may have
+ * processes then. A process without a readable id is left out and counted.
  */
 const readProcesses = (gpu: Reader): readonly GpuProcess[] | undefined => {
   const list = gpu.at("processes");

@@ -1,9 +1,6 @@
 import type { Reader } from "./nvidia-smi-log.ts";
 
-export const RECOVERY_ACTIONS = ["none", "reset", "reboot", "drain_p2p", "drain_and_reset", "other"] as const;
-type RecoveryAction = (typeof RECOVERY_ACTIONS)[number];
-
-/** What the driver says is wrong with a GPU. */
+/** The faults of a GPU that the driver reports. */
 export type Health = {
   readonly lost: boolean;
   readonly resetRequired: boolean | undefined;
@@ -23,33 +20,7 @@ export type Health = {
   readonly fabricHealthy: boolean | undefined;
 };
 
-/** One label for each action; undefined where the driver gives none. */
-export const recoveryActionLabel = (printed: string | undefined): RecoveryAction | undefined => {
-  switch (printed?.toLowerCase().replace(/^(?:gpu|node) /, "")) {
-    case undefined:
-    case "":
-    case "n/a":
-    case "gpu is lost":
-      return undefined;
-    case "none":
-      return "none";
-    case "reset":
-      return "reset";
-    case "reboot":
-      return "reboot";
-    case "drain p2p":
-      return "drain_p2p";
-    case "drain and reset":
-      return "drain_and_reset";
-    default:
-      return "other";
-  }
-};
-
-const readResetRequired = (gpu: Reader): boolean | undefined =>
-  gpu.says("GPU requires reset") ? true : gpu.flag("Yes", "No", "gpu_reset_status", "reset_required");
-
-/** Reads what is known about a GPU's health. Older drivers say `pending_blacklist` for `pending_retirement`. */
+/** Reads a GPU's health. Older drivers print `pending_blacklist` for `pending_retirement`. */
 export const readHealth = (gpu: Reader): Health => ({
   lost: gpu.says("GPU is lost"),
   resetRequired: readResetRequired(gpu),
@@ -75,9 +46,66 @@ export const readHealth = (gpu: Reader): Health => ({
   ),
 });
 
+const readResetRequired = (gpu: Reader): boolean | undefined =>
+  gpu.says("GPU requires reset") ? true : gpu.flag("Yes", "No", "gpu_reset_status", "reset_required");
+
+export const RECOVERY_ACTIONS = ["none", "reset", "reboot", "drain_p2p", "drain_and_reset", "other"] as const;
+
+type RecoveryAction = (typeof RECOVERY_ACTIONS)[number];
+
+/** The label of an action that the driver advises; undefined where it gives none. */
+export const recoveryActionLabel = (printed: string | undefined): RecoveryAction | undefined => {
+  switch (printed?.toLowerCase().replace(/^(?:gpu|node) /, "")) {
+    case undefined:
+    case "":
+    case "n/a":
+    case "gpu is lost":
+      return undefined;
+    case "none":
+      return "none";
+    case "reset":
+      return "reset";
+    case "reboot":
+      return "reboot";
+    case "drain p2p":
+      return "drain_p2p";
+    case "drain and reset":
+      return "drain_and_reset";
+    default:
+      return "other";
+  }
+};
+
+export type Power = {
+  readonly draw: number | undefined;
+  /** the path of the value, for people */
+  readonly source: string | undefined;
+  readonly limit: number | undefined;
+  readonly module: number | undefined;
+};
+
+/** Reads the power in watts. */
+export const readPower = (gpu: Reader): Power => {
+  const draw = firstOf(gpu, DRAW);
+  return {
+    draw: draw?.value,
+    source: draw?.source,
+    limit: firstOf(gpu, LIMIT)?.value,
+    module: firstOf(gpu, MODULE)?.value,
+  };
+};
+
+const firstOf = (gpu: Reader, paths: readonly (readonly [string, string])[]) => {
+  for (const path of paths) {
+    const value = gpu.number("watts", ...path);
+    if (value !== undefined) return { value, source: path.join("/") };
+  }
+  return undefined;
+};
+
 /**
- * Where drivers print the power drawn, best first: up to 530 in `power_readings`; 535 renamed it (netdata#15755); 545 split it
- * into average and instant, of which the average is N/A on cards that still give the instant one.
+ * Where drivers print the power draw, best first: up to 530 in `power_readings`; 535 renamed it (netdata#15755); 545 split it into
+ * average and instant, of which the average may be N/A on a card that has the instant one.
  */
 const DRAW = [
   ["gpu_power_readings", "average_power_draw"],
@@ -93,41 +121,14 @@ const LIMIT = [
   ["power_readings", "enforced_power_limit"],
 ] as const;
 
-/** The fifth path: a superchip's module, CPU included. It is never taken for the GPU's own. */
+/** The power of a superchip's module, with its CPU. It is never taken for the GPU's own. */
 const MODULE = [
   ["module_power_readings", "average_power_draw"],
   ["module_power_readings", "instant_power_draw"],
   ["module_power_readings", "power_draw"],
 ] as const;
 
-export type Power = {
-  readonly draw: number | undefined;
-  /** which path the value came from, for people */
-  readonly source: string | undefined;
-  readonly limit: number | undefined;
-  readonly module: number | undefined;
-};
-
-const first = (gpu: Reader, paths: readonly (readonly [string, string])[]) => {
-  for (const path of paths) {
-    const value = gpu.number("watts", ...path);
-    if (value !== undefined) return { value, source: path.join("/") };
-  }
-  return undefined;
-};
-
-/** Power in watts. */
-export const readPower = (gpu: Reader): Power => {
-  const draw = first(gpu, DRAW);
-  return {
-    draw: draw?.value,
-    source: draw?.source,
-    limit: first(gpu, LIMIT)?.value,
-    module: first(gpu, MODULE)?.value,
-  };
-};
-
-/** Why clocks are lower than they could be: NVML's closed set, and `other` for what later drivers add. */
+/** The reasons of NVML for lower clocks, a closed set; `other` is any that a later driver adds. */
 const REASONS = [
   "gpu_idle",
   "applications_clocks_setting",
@@ -141,30 +142,17 @@ const REASONS = [
   "unknown",
   "other",
 ] as const;
+
 type Reason = (typeof REASONS)[number];
 
-/** The counters have shorter names for the same reasons. */
-const COUNTERS: readonly (readonly [name: string, reason: Reason])[] = [
-  ["sw_power_cap", "sw_power_cap"],
-  ["sync_boost", "sync_boost"],
-  ["sw_therm_slowdown", "sw_thermal_slowdown"],
-  ["hw_therm_slowdown", "hw_thermal_slowdown"],
-  ["hw_power_brake", "hw_power_brake_slowdown"],
-];
-
 export type Reasons = {
-  /** driver 535 renamed throttle to event: the label set stays the same (nvidia_gpu_exporter#123) */
+  /** driver 535 renamed throttle to event; the metric is the same (nvidia_gpu_exporter#123) */
   readonly tag: "clocks_event_reasons" | "clocks_throttle_reasons";
-  /** each reason once; one that the device does not know is absent */
+  /** each reason once, without those that the device does not have */
   readonly states: readonly { readonly reason: Reason; readonly active: boolean }[];
 };
 
-const reasonOf = (tag: string): Reason => {
-  const name = tag.replace(/^clocks_(?:event|throttle)_reason_/, "");
-  return REASONS.find((reason) => reason === name) ?? "other";
-};
-
-/** The reasons that the driver knows, active or not; undefined where it prints none. */
+/** The reasons that the driver prints, active or not; undefined where it prints none. */
 export const readReasons = (gpu: Reader): Reasons | undefined => {
   for (const tag of ["clocks_event_reasons", "clocks_throttle_reasons"] as const) {
     const reasons = gpu.at(tag);
@@ -180,25 +168,58 @@ export const readReasons = (gpu: Reader): Reasons | undefined => {
   return undefined;
 };
 
+const reasonOf = (tag: string): Reason => {
+  const name = tag.replace(/^clocks_(?:event|throttle)_reason_/, "");
+  return REASONS.find((reason) => reason === name) ?? "other";
+};
+
 export type ReasonSeconds = { readonly reason: Reason; readonly seconds: number };
 
-/** How long each reason held, in seconds (driver 570 and later). */
+/** The counters' names of the same reasons. */
+const COUNTERS: readonly (readonly [name: string, reason: Reason])[] = [
+  ["sw_power_cap", "sw_power_cap"],
+  ["sync_boost", "sync_boost"],
+  ["sw_therm_slowdown", "sw_thermal_slowdown"],
+  ["hw_therm_slowdown", "hw_thermal_slowdown"],
+  ["hw_power_brake", "hw_power_brake_slowdown"],
+];
+
+/** For how long each reason was active, in seconds (driver 570 and later). */
 export const readReasonSeconds = (gpu: Reader): readonly ReasonSeconds[] =>
   COUNTERS.flatMap(([name, reason]) => {
     const seconds = gpu.number("seconds", "clocks_event_reasons_counters", `clocks_event_reasons_counters_${name}`);
     return seconds === undefined ? [] : [{ reason, seconds }];
   });
 
-/**
- * The three ways in which drivers print memory errors: by bits until Volta; by memory since Turing; since driver 550 with the
- * uncorrected SRAM errors split by how they were found.
- */
-type EccStyle = "single_double" | "sram_dram" | "sram_split";
-
 export type EccErrors = {
   readonly style: EccStyle;
   readonly corrected: number | undefined;
   readonly uncorrected: number | undefined;
+};
+
+/**
+ * The three layouts of memory errors: by bits until Volta; by memory since Turing; and since driver 550 with the uncorrected SRAM
+ * errors split by the way they were detected.
+ */
+type EccStyle = "single_double" | "sram_dram" | "sram_split";
+
+/** The memory errors of one scope; undefined where the log has none of the three layouts. */
+export const readEcc = (gpu: Reader, scope: "volatile" | "aggregate"): EccErrors | undefined => {
+  const errors = gpu.at("ecc_errors", scope);
+  const style = errors === undefined ? undefined : styleOf(errors);
+  if (errors === undefined || style === undefined) return undefined;
+  const parts = PARTS[style];
+  return { style, corrected: sumOf(errors, parts.corrected), uncorrected: sumOf(errors, parts.uncorrected) };
+};
+
+const styleOf = (errors: Reader): EccStyle | undefined => {
+  const names = new Set(errors.names());
+  if (names.has("sram_uncorrectable_parity") || names.has("sram_uncorrectable_secded")) return "sram_split";
+  if (
+    ["sram_correctable", "sram_uncorrectable", "dram_correctable", "dram_uncorrectable"].some((name) => names.has(name))
+  )
+    return "sram_dram";
+  return names.has("single_bit") || names.has("double_bit") ? "single_double" : undefined;
 };
 
 type Path = readonly [string, ...string[]];
@@ -217,18 +238,8 @@ const PARTS: Readonly<
   },
 };
 
-const styleOf = (errors: Reader): EccStyle | undefined => {
-  const names = new Set(errors.names());
-  if (names.has("sram_uncorrectable_parity") || names.has("sram_uncorrectable_secded")) return "sram_split";
-  if (
-    ["sram_correctable", "sram_uncorrectable", "dram_correctable", "dram_uncorrectable"].some((name) => names.has(name))
-  )
-    return "sram_dram";
-  return names.has("single_bit") || names.has("double_bit") ? "single_double" : undefined;
-};
-
-/** A part that the device does not have (`N/A`) adds nothing; one that is there but could not be read spoils the sum. */
-const sum = (errors: Reader, paths: readonly Path[]): number | undefined => {
+/** A part that the device does not have (`N/A`) adds nothing; a part that is broken makes the sum undefined. */
+const sumOf = (errors: Reader, paths: readonly Path[]): number | undefined => {
   let total: number | undefined;
   for (const path of paths) {
     const text = errors.text(...path);
@@ -238,13 +249,4 @@ const sum = (errors: Reader, paths: readonly Path[]): number | undefined => {
     total = (total ?? 0) + part;
   }
   return total;
-};
-
-/** Memory errors of one scope; undefined where the output has none of the known layouts. */
-export const readEcc = (gpu: Reader, scope: "volatile" | "aggregate"): EccErrors | undefined => {
-  const errors = gpu.at("ecc_errors", scope);
-  const style = errors === undefined ? undefined : styleOf(errors);
-  if (errors === undefined || style === undefined) return undefined;
-  const parts = PARTS[style];
-  return { style, corrected: sum(errors, parts.corrected), uncorrected: sum(errors, parts.uncorrected) };
 };

@@ -1,9 +1,10 @@
 import { XMLParser, XMLValidator } from "fast-xml-parser";
-import { ParseError } from "./common/probe.ts";
+import { errorText } from "../../shared/errors.ts";
+import { ParseError } from "./common/parse.ts";
 
 const ROOT = "nvidia_smi_log";
 
-/** Characters before the log: warnings, and with `--dtd` a whole DTD behind the name of its version. */
+/** Characters before the log that are searched for the DTD's version. With `--dtd` a whole DTD follows the version. */
 const LONGEST_PROLOG = 64 * 1024;
 
 const parser = new XMLParser({
@@ -13,37 +14,19 @@ const parser = new XMLParser({
   processEntities: false,
 });
 
-const asText = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
-
-/** Text without the elements of this name: found by position, in one pass, so that no content can slow it down. */
-const without = (xml: string, name: string): string => {
-  const [open, close] = [`<${name}>`, `</${name}>`];
-  const kept: string[] = [];
-  let from = 0;
-  for (;;) {
-    const start = xml.indexOf(open, from);
-    const end = start < 0 ? -1 : xml.indexOf(close, start);
-    if (end < 0) break;
-    kept.push(xml.slice(from, start));
-    from = end + close.length;
-  }
-  kept.push(xml.slice(from));
-  return kept.join("");
-};
-
 type NvidiaSmiDocument = {
-  /** the outermost element as it came, for `Reader` */
+  /** the outermost element as parsed, for `Reader` */
   readonly root: unknown;
   /** the DTD's version as printed ("v12") */
   readonly dtd: string | undefined;
-  /** lists of processes that were given up, as a name among them looks like the log itself */
+  /** lists of processes that were dropped, as the name of a process in them looks like the log itself */
   readonly lostLists: number;
 };
 
 /**
- * Finds and parses the XML in what nvidia-smi printed. Warnings before and after it are tolerated. The prolog with its
- * DOCTYPE (with `--dtd` a whole DTD) never reaches the XML parser, and entities are not expanded. Names of processes, and lists of
- * possible clocks, most of the output's size, are cut out beforehand.
+ * Finds and parses the XML in what nvidia-smi printed. There may be warnings before and after it. The prolog with its DOCTYPE (with
+ * `--dtd` a whole DTD) is not given to the XML parser, and entities are not expanded. The names of processes, and the lists of
+ * possible clocks, which are most of the output, are cut out first.
  *
  * @throws {ParseError} when there is no complete, well-formed `<nvidia_smi_log>`
  */
@@ -61,8 +44,8 @@ export const readDocument = (stdout: string): NvidiaSmiDocument => {
     if (verdict !== true) throw new ParseError(`${verdict.err.msg} (line ${verdict.err.line} of the log)`);
     parsed = parser.parse(xml);
   } catch (cause) {
-    // the XML parser refuses with plain errors (nesting too deep, forbidden names)
-    throw new ParseError(`the XML of nvidia-smi is broken: ${asText(cause)}`, { cause });
+    // the XML parser throws plain errors (nesting too deep, forbidden names)
+    throw new ParseError(`the XML of nvidia-smi is broken: ${errorText(cause)}`, { cause });
   }
   return {
     root: typeof parsed === "object" && parsed !== null && ROOT in parsed ? parsed[ROOT] : undefined,
@@ -71,19 +54,84 @@ export const readDocument = (stdout: string): NvidiaSmiDocument => {
   };
 };
 
-/** The process list of a GPU about which nothing is known. */
+/** The text without the elements of this name. Found by position and in one pass: linear time whatever the content is. */
+const without = (xml: string, name: string): string => {
+  const [open, close] = [`<${name}>`, `</${name}>`];
+  const kept: string[] = [];
+  let from = 0;
+  for (;;) {
+    const start = xml.indexOf(open, from);
+    const end = start < 0 ? -1 : xml.indexOf(close, start);
+    if (end < 0) break;
+    kept.push(xml.slice(from, start));
+    from = end + close.length;
+  }
+  kept.push(xml.slice(from));
+  return kept.join("");
+};
+
+/** A log without the names of processes, and how many process lists were dropped. */
+type Nameless = { readonly xml: string; readonly lost: number };
+
+/**
+ * Removes the names of processes from nvidia-smi's log. A user chooses them, nvidia-smi may not escape them, and no metric needs
+ * them. A name must not open or close an element, nor break the whole XML with an `&`.
+ *
+ * The driver writes each element on its own line, and indents each GPU like the first one, which comes before all names. Names are in
+ * the list of processes only, so that of each GPU the lines before that list count, and the list itself. Undefined for a log without
+ * such lines, which no driver writes.
+ *
+ * @param root the name of the outermost element, with which the text ends
+ */
+const withoutNamesOfProcesses = (xml: string, root: string): Nameless | undefined => {
+  const lines = xml.slice(0, xml.lastIndexOf(`</${root}>`)).split("\n");
+  const first = lines.findIndex((line) => line.includes("<gpu>") || line.includes("<gpu "));
+  const own = lines[first] ?? "";
+  const indent = own.slice(0, own.length - own.trimStart().length);
+  if (first < 0 || lines.length < 2 || !/^<gpu[ >]/.test(own.trimStart())) return undefined;
+  const starts = lines.flatMap((line, index) => {
+    // a tool that reformats a log may indent the first GPU only
+    const isDeep = line.startsWith(`${indent}<gpu`) || lines[index - 1] === `${indent}</gpu>`;
+    return isDeep && /^<gpu[ >]/.test(line.trimStart()) ? [index] : [];
+  });
+  const gpus = starts.map((start, at) => linesOfGpu(lines.slice(start, starts[at + 1])));
+  return {
+    xml: [...lines.slice(0, first), ...gpus.flatMap((gpu) => gpu.lines), `</${root}>`].join("\n"),
+    lost: gpus.filter(({ isLost }) => isLost).length,
+  };
+};
+
+type GpuLines = { readonly lines: readonly string[]; readonly isLost: boolean };
+
+/** The lines of one GPU that count: all before its process list, and that list without names. What follows the list is not read. */
+const linesOfGpu = (lines: readonly string[]): GpuLines => {
+  const start = lines.findIndex((line) => line.trimStart().startsWith("<processes"));
+  if (start < 0) return { lines, isLost: false };
+  const first = (lines[start] ?? "").trim();
+  const end = lines.findLastIndex((line) => line.trim() === "</processes>");
+  const list = first === "<processes>" && end > start ? withoutNames(lines.slice(start + 1, end)) : undefined;
+  const isNone = first.length < 512 && NO_LIST.test(first);
+  const own = list === undefined ? [isNone ? first : UNKNOWN] : [first, ...list, "</processes>"];
+  return { lines: lines.slice(0, start).concat(own, "</gpu>"), isLost: list === undefined && !isNone };
+};
+
+/** In place of a process list that was dropped. */
 const UNKNOWN = "<processes>N/A</processes>";
 
-/** A line of a process list that nvidia-smi writes, without the name; no text of it has a bracket. */
+/** A process list that is no list: `N/A`, `None`, or empty. */
+const NO_LIST = /^<processes(?: ?\/>|>[^<>]{0,256}<\/processes>)$/;
+
+/** A line of nvidia-smi in a process list, except names. Its text has no angle bracket. */
 const OWN_LINE =
   /^(?:<\/?process_info>|<(?:pid|type|used_memory|gpu_instance_id|compute_instance_id)>[^<>]{0,64}<\/[a-z_]{3,32}>)$/;
 
 const OPEN = "<process_name>";
+
 const CLOSE = "</process_name>";
 
 /**
- * The lines of a process list without names, or undefined where a name has line breaks and tags among what could be the driver's own
- * lines: nobody knows then where it ends. A name of one line may hold anything but the end of a name.
+ * The lines of a process list without names. Undefined where the end of a name is not certain, because the name has line breaks and
+ * tags in it. A name of one line may hold anything but the end tag of a name.
  */
 const withoutNames = (lines: readonly string[]): readonly string[] | undefined => {
   const kept: string[] = [];
@@ -106,76 +154,14 @@ const withoutNames = (lines: readonly string[]): readonly string[] | undefined =
   return inName ? undefined : kept;
 };
 
-/** A process list that is no list: `N/A`, `None`, or empty. */
-const NO_LIST = /^<processes(?: ?\/>|>[^<>]{0,256}<\/processes>)$/;
-
-type Own = { readonly lines: readonly string[]; readonly isLost: boolean };
-
-/** One GPU's lines: all before its process list, and that list without names. What follows it is not read. */
-const ownLines = (lines: readonly string[]): Own => {
-  const start = lines.findIndex((line) => line.trimStart().startsWith("<processes"));
-  if (start < 0) return { lines, isLost: false };
-  const first = (lines[start] ?? "").trim();
-  const end = lines.findLastIndex((line) => line.trim() === "</processes>");
-  const list = first === "<processes>" && end > start ? withoutNames(lines.slice(start + 1, end)) : undefined;
-  const isNone = first.length < 512 && NO_LIST.test(first);
-  const own = list === undefined ? [isNone ? first : UNKNOWN] : [first, ...list, "</processes>"];
-  return { lines: lines.slice(0, start).concat(own, "</gpu>"), isLost: list === undefined && !isNone };
-};
-
-/** A log without names of processes, and how many process lists were given up. */
-type Nameless = { readonly xml: string; readonly lost: number };
-
-/**
- * Takes the names of processes out of nvidia-smi's log. They are what users put on their command lines, nvidia-smi does not promise
- * to escape them, and nobody reads them here: a name may not open or close an element that counts, nor cost all GPUs by an `&`.
- *
- * The driver writes each element on a line of its own, and each GPU as deep as the first one, which comes before all names. Names
- * lie in the list of processes, so that of a GPU only what comes before that list counts, and the list itself. Undefined for a log
- * that has no such lines, which no driver writes.
- *
- * @param root the name of the outermost element, with which the text ends
- */
-const withoutNamesOfProcesses = (xml: string, root: string): Nameless | undefined => {
-  const lines = xml.slice(0, xml.lastIndexOf(`</${root}>`)).split("\n");
-  const first = lines.findIndex((line) => line.includes("<gpu>") || line.includes("<gpu "));
-  const own = lines[first] ?? "";
-  const indent = own.slice(0, own.length - own.trimStart().length);
-  if (first < 0 || lines.length < 2 || !/^<gpu[ >]/.test(own.trimStart())) return undefined;
-  const starts = lines.flatMap((line, index) => {
-    // tools that write a log again may forget the depth of all GPUs but the first
-    const isDeep = line.startsWith(`${indent}<gpu`) || lines[index - 1] === `${indent}</gpu>`;
-    return isDeep && /^<gpu[ >]/.test(line.trimStart()) ? [index] : [];
-  });
-  const gpus = starts.map((start, at) => ownLines(lines.slice(start, starts[at + 1])));
-  return {
-    xml: [...lines.slice(0, first), ...gpus.flatMap((gpu) => gpu.lines), `</${root}>`].join("\n"),
-    lost: gpus.filter(({ isLost }) => isLost).length,
-  };
-};
-
-/** Rows and values that were there but broken. One for a whole document, shared by its readers. */
+/** The number of broken rows and values; the readers of one document share it. */
 export type Tally = { rejected: number };
 
 type Path = readonly [string, ...string[]];
 
-const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
-const childrenOf = (element: unknown, name: string): readonly unknown[] => {
-  if (!isRecord(element) || !Object.hasOwn(element, name)) return [];
-  const found = element[name];
-  return Array.isArray(found) ? found : [found];
-};
-
-const textOf = (element: unknown): string => {
-  const text = isRecord(element) ? element["#text"] : element;
-  return typeof text === "string" ? text.trim() : "";
-};
-
 /**
- * Reads values of one XML element. A path goes from child to child by name, so that a MIG device's memory is never taken for
- * its GPU's. Where an element comes twice, the first one counts.
+ * Reads the values of one XML element. A path names the children from the element downwards, so that a MIG device's memory is never
+ * taken for its GPU's. Of several elements with one name the first counts.
  */
 export class Reader {
   readonly #element: unknown;
@@ -223,13 +209,13 @@ export class Reader {
     return textOf(this.#element);
   }
 
-  /** A text that names something; undefined for `N/A` and the like. */
+  /** A text; undefined for `N/A` and the like. */
   name(...path: Path): string | undefined {
     const text = this.text(...path);
     return text === undefined || hasNoValue(text) ? undefined : text;
   }
 
-  /** A number in base units; undefined, and counted unless the tool says that there is none, for anything else. */
+  /** A number in base units; undefined for `N/A` and the like; for any other text undefined, and counted as broken. */
   number(unit: UnitName, ...path: Path): number | undefined {
     return this.#value(path, (text) => parseNumber(text, unit));
   }
@@ -257,7 +243,7 @@ export class Reader {
     const pending: unknown[] = [this.#element];
     for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
       if (typeof next === "string" && next.trim() === text) return true;
-      // one by one: a spread of a million elements overflows the stack
+      // one at a time: a spread of a million elements overflows the stack
       if (Array.isArray(next)) for (const item of next) pending.push(item);
       else if (isRecord(next)) for (const item of Object.values(next)) pending.push(item);
     }
@@ -278,7 +264,55 @@ export class Reader {
   }
 }
 
-const MIB = 1024 * 1024;
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+const childrenOf = (element: unknown, name: string): readonly unknown[] => {
+  if (!isRecord(element) || !Object.hasOwn(element, name)) return [];
+  const found = element[name];
+  return Array.isArray(found) ? found : [found];
+};
+
+const textOf = (element: unknown): string => {
+  const text = isRecord(element) ? element["#text"] : element;
+  return typeof text === "string" ? text.trim() : "";
+};
+
+/** Texts in place of a value that the device does not have or the driver does not give. They are not counted as broken. */
+const NO_VALUE = new Set([
+  "",
+  "n/a",
+  "none",
+  "not supported",
+  "not available",
+  "not found",
+  "requested functionality has been deprecated",
+  "deprecated",
+  "insufficient permissions",
+  "gpu is lost",
+  "gpu requires reset",
+]);
+
+const hasNoValue = (text: string): boolean => NO_VALUE.has(plainText(text).toLowerCase());
+
+/** `610.62 [Deprecated; will be removed in ...]` is 610.62 (driver 610); `[N/A]` is N/A (nvidia_gpu_exporter#68). */
+export const plainText = (text: string): string => {
+  const bracket = text.indexOf("[");
+  if (bracket === 0 && text.endsWith("]")) return text.slice(1, -1).trim();
+  return (bracket > 0 ? text.slice(0, bracket) : text).trim();
+};
+
+/** A number in base units, or undefined for anything else (`ERR!`, another unit, out of range). */
+export const parseNumber = (text: string, unit: UnitName): number | undefined => {
+  const match = /^([+-]?\d{1,15}(?:\.\d{1,9})?)\s{0,8}([A-Za-z%/]{0,8})$/.exec(plainText(text));
+  const { units, min, max }: Unit = UNITS[unit];
+  const value = Number(match?.[1]);
+  const name = match?.[2];
+  if (name === undefined || !Object.hasOwn(units, name) || value < min || value > max) return undefined;
+  return units[name]?.(value);
+};
+
+type UnitName = keyof typeof UNITS;
 
 type Unit = {
   readonly units: Readonly<Record<string, (value: number) => number>>;
@@ -286,10 +320,13 @@ type Unit = {
   readonly max: number;
 };
 
+const MIB = 1024 * 1024;
+
 const same = (value: number): number => value;
+
 const scaled = (units: Unit["units"]): Unit => ({ units, min: 0, max: Number.MAX_SAFE_INTEGER });
 
-/** What nvidia-smi puts behind numbers, and how it becomes a base unit. */
+/** The units that nvidia-smi prints after numbers, with their conversion to base units. */
 const UNITS = {
   count: scaled({ "": same }),
   /** a share of time: 0 to 1 */
@@ -315,39 +352,3 @@ const UNITS = {
   lanes: scaled({ x: same }),
   seconds: scaled({ us: (value) => value / 1_000_000, ms: (value) => value / 1000, s: same }),
 } as const satisfies Record<string, Unit>;
-
-type UnitName = keyof typeof UNITS;
-
-/** Texts that stand where a value would: the device has none, or the driver does not give it. Not a broken row. */
-const NO_VALUE = new Set([
-  "",
-  "n/a",
-  "none",
-  "not supported",
-  "not available",
-  "not found",
-  "requested functionality has been deprecated",
-  "deprecated",
-  "insufficient permissions",
-  "gpu is lost",
-  "gpu requires reset",
-]);
-
-/** `610.62 [Deprecated; will be removed in ...]` is 610.62 (driver 610); `[N/A]` is N/A (nvidia_gpu_exporter#68). */
-export const plainText = (text: string): string => {
-  const bracket = text.indexOf("[");
-  if (bracket === 0 && text.endsWith("]")) return text.slice(1, -1).trim();
-  return (bracket > 0 ? text.slice(0, bracket) : text).trim();
-};
-
-const hasNoValue = (text: string): boolean => NO_VALUE.has(plainText(text).toLowerCase());
-
-/** A number in base units, or undefined for anything else (`ERR!`, another unit, out of range). */
-export const parseNumber = (text: string, unit: UnitName): number | undefined => {
-  const match = /^([+-]?\d{1,15}(?:\.\d{1,9})?)\s{0,8}([A-Za-z%/]{0,8})$/.exec(plainText(text));
-  const { units, min, max }: Unit = UNITS[unit];
-  const value = Number(match?.[1]);
-  const name = match?.[2];
-  if (name === undefined || !Object.hasOwn(units, name) || value < min || value > max) return undefined;
-  return units[name]?.(value);
-};

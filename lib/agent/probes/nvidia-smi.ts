@@ -1,10 +1,11 @@
 import type { Labels, Metric } from "../../shared/exposition.ts";
-import type { Command, Output, Parsed } from "../command/types.ts";
+import type { Output, Parsed } from "../command/types.ts";
 import { type CgroupOwner, OwnerReader } from "./common/cgroup.ts";
-import { GPU_DEFAULTS, expectedMetrics, gpuLabels, gpusUnavailable, labelText } from "./common/gpu.ts";
+import { GPU_DEFAULTS, expectedMetrics, gpuLabels, gpusUnavailable } from "./common/gpu.ts";
 import { type GpuMetricName, type GpuSample, gpuMetrics } from "./common/metric-families.ts";
-import { ParseError, type ProbeKind, limitsOf, singleProbe } from "./common/probe.ts";
-import { type ProbeDefaults, USUAL_INTERVAL, commandDefaults } from "./common/settings.ts";
+import { ParseError, labelText } from "./common/parse.ts";
+import { type ProbeKind, limitsOf, singleProbe } from "./common/probe.ts";
+import { type ProbeDefaults, USUAL_INTERVAL } from "./common/settings.ts";
 import {
   CLOCK_DOMAINS,
   ENGINES,
@@ -22,19 +23,19 @@ export type NvidiaReadings = {
   readonly nvidia: { readonly log: NvidiaSmi; readonly owners: ReadonlyMap<number, CgroupOwner> };
 };
 
-/**
- * One GPU is 27 KB of XML on an H100 and 45 KB on a B200; 10 s are normal for eight of them (netdata#14522, #18690). 2 MiB is
- * room for 40 of the largest, and keeps the parser from holding up the agent for long.
- */
-const NVIDIA_SMI_COMMAND: Command = { argv: ["nvidia-smi", "-q", "-x"], timeout: 20, maxBytes: 2 * 1024 * 1024 };
-
 export const NVIDIA_SMI_DEFAULTS = {
   description: "use, memory, temperature, power, errors and processes of NVIDIA's GPUs",
   interval: USUAL_INTERVAL,
-  timeout: NVIDIA_SMI_COMMAND.timeout,
-  ...commandDefaults(NVIDIA_SMI_COMMAND),
+  /** 10 s are normal for eight GPUs (netdata#14522, #18690) */
+  timeout: 20,
+  command: ["nvidia-smi", "-q", "-x"],
+  /** one GPU is 27 KB of XML on an H100 and 45 KB on a B200: room for 40, and little enough for the parser not to block the agent */
+  maxBytes: 2 * 1024 * 1024,
   options: GPU_DEFAULTS,
 } as const satisfies ProbeDefaults;
+
+/** One of these must be there: the driver's control device, or that of WSL. */
+const DEVICES: readonly string[] = ["/dev/nvidiactl", "/dev/dxg"];
 
 export const nvidiaSmi: ProbeKind<NvidiaReadings> = {
   create: (settings) => {
@@ -52,30 +53,13 @@ export const nvidiaSmi: ProbeKind<NvidiaReadings> = {
         const owners = await reader.read(pids, secondsLeft).catch(() => undefined);
         return owners === undefined ? {} : { nvidia: { log, owners } };
       },
-      unavailable: () => gpusUnavailable(command[0], "NVIDIA driver", NVIDIA_SMI_DEVICES, settings),
+      unavailable: () => gpusUnavailable(command[0], "NVIDIA driver", DEVICES, settings),
     });
   },
   parseSaved: (output, settings) => {
     const { value, rejected } = parseNvidiaSmi(output);
     return { metrics: [...nvidiaSmiMetrics(value), ...expectedMetrics(settings)], parsed: value, rejected };
   },
-};
-
-/** The probe has something to do where one of these exists: the driver's control device, or WSL's. */
-const NVIDIA_SMI_DEVICES: readonly string[] = ["/dev/nvidiactl", "/dev/dxg"];
-
-const version = (text: string | undefined): string | undefined => (text === undefined ? undefined : plainText(text));
-
-/** A log that lists more GPUs than there are, or one twice, is not the driver's alone: nobody knows which of them are its own. */
-const checkCount = (elements: readonly Reader[], attached: number | undefined): void => {
-  const ids = elements.flatMap((element) => element.name("@id") ?? []);
-  const isTwice = new Set(ids).size < ids.length;
-  if (!isTwice && (attached === undefined || elements.length <= attached)) return;
-  const wrong = isTwice ? "one of them twice" : "more than there are";
-  throw new ParseError(
-    `the log of nvidia-smi lists ${elements.length} GPUs, ${wrong} (attached_gpus ${attached ?? "is not there"}): a process may have ` +
-      `a name that looks like a GPU. No GPU was read. Look for it with nvidia-smi, and end it`,
-  );
 };
 
 /**
@@ -103,8 +87,8 @@ export const parseNvidiaSmi = (output: Output): Parsed<NvidiaSmi> => {
   });
   const value = {
     dtd: document.dtd,
-    driverVersion: version(log.text("driver_version")),
-    cudaVersion: version(log.text("cuda_version")),
+    driverVersion: versionOf(log.text("driver_version")),
+    cudaVersion: versionOf(log.text("cuda_version")),
     attachedGpus,
     gpuElements: elements.length,
     gpus,
@@ -112,7 +96,36 @@ export const parseNvidiaSmi = (output: Output): Parsed<NvidiaSmi> => {
   return { value, rejected: tally.rejected };
 };
 
-/** Exit codes as `man nvidia-smi` gives them, and 18, which is NVML's number for a library of another version. */
+/** Driver 610 prints `610.62 [Deprecated; ...]`. */
+const versionOf = (text: string | undefined): string | undefined => (text === undefined ? undefined : plainText(text));
+
+/** Refuses a log that lists more GPUs than there are, or one twice: some of them may be the name of a process. */
+const checkCount = (elements: readonly Reader[], attached: number | undefined): void => {
+  const ids = elements.flatMap((element) => element.name("@id") ?? []);
+  const isTwice = new Set(ids).size < ids.length;
+  if (!isTwice && (attached === undefined || elements.length <= attached)) return;
+  const wrong = isTwice ? "one of them twice" : "more than there are";
+  throw new ParseError(
+    `the log of nvidia-smi lists ${elements.length} GPUs, ${wrong} (attached_gpus ${attached ?? "is not there"}): a process may have ` +
+      `a name that looks like a GPU. No GPU was read. Look for it with nvidia-smi, and end it`,
+  );
+};
+
+/**
+ * Whether an output with this exit code may be read. 14 is a warning about the infoROM, and the log is complete. With any other code
+ * but 0 some GPU or all of them are missing, and the probe publishes nothing.
+ */
+export const nvidiaSmiReadable = (exitCode: number): boolean => exitCode === 0 || exitCode === 14;
+
+/** The meaning of the exit code, and the first line that was printed. */
+const nvidiaSmiFailure = (output: Output): string => {
+  const printed = output.stdout.trim() || output.stderr.trim();
+  const meaning = EXIT_CODES[output.exitCode] ?? "the exit code is not documented";
+  const line = JSON.stringify(printed.slice(0, 200).split("\n")[0] ?? "");
+  return `nvidia-smi exited with ${output.exitCode} (${meaning}) and printed ${line}`;
+};
+
+/** The exit codes of `man nvidia-smi`, and 18, which is NVML's error for a library of another version. */
 const EXIT_CODES: Readonly<Record<number, string>> = {
   2: "an argument is invalid",
   3: "the device does not support the operation",
@@ -129,20 +142,30 @@ const EXIT_CODES: Readonly<Record<number, string>> = {
   255: "an internal driver error occurred",
 };
 
-/**
- * Whether an output of this exit code may be read. 14 is a warning about the infoROM: the log is complete and right. With
- * every other code but 0 some GPU or all of them are missing, and the probe publishes nothing.
- */
-export const nvidiaSmiReadable = (exitCode: number): boolean => exitCode === 0 || exitCode === 14;
+/** The metrics of one log of nvidia-smi. A value that was not read has no sample. */
+export const nvidiaSmiMetrics = (log: NvidiaSmi): Metric[] =>
+  gpuMetrics([
+    { metric: "gridmeter_gpu_attached", labels: {}, value: log.attachedGpus },
+    { metric: "gridmeter_gpu_seen", labels: {}, value: log.gpuElements },
+    ...log.gpus.flatMap((gpu) => {
+      const own = gpuLabels(gpu);
+      const sample: Sampler = (metric, value, labels = {}) => ({ metric, value, labels: { ...own, ...labels } });
+      return [
+        sample("gridmeter_gpu_info", 1, {
+          name: labelText(gpu.name),
+          pci_bus_id: labelText(gpu.pciBusId),
+          driver_version: labelText(log.driverVersion),
+          cuda_version: labelText(log.cudaVersion),
+        }),
+        ...useSamples(gpu, sample),
+        ...hardwareSamples(gpu, sample),
+        ...healthSamples(gpu, sample),
+        ...migSamples(gpu.mig, own),
+      ];
+    }),
+  ]);
 
-/** Says in one line why nvidia-smi gave no data: the meaning of its exit code, and what it printed. */
-const nvidiaSmiFailure = (output: Output): string => {
-  const printed = output.stdout.trim() || output.stderr.trim();
-  const meaning = EXIT_CODES[output.exitCode] ?? "the exit code is not documented";
-  const line = JSON.stringify(printed.slice(0, 200).split("\n")[0] ?? "");
-  return `nvidia-smi exited with ${output.exitCode} (${meaning}) and printed ${line}`;
-};
-
+/** Makes a sample with the labels of one GPU. */
 type Sampler = (metric: GpuMetricName, value: number | boolean | undefined, labels?: Labels) => GpuSample;
 
 const useSamples = (gpu: NvidiaGpu, sample: Sampler): GpuSample[] => [
@@ -180,18 +203,6 @@ const hardwareSamples = (gpu: NvidiaGpu, sample: Sampler): GpuSample[] => [
   sample("gridmeter_gpu_pcie_replays_total", gpu.pcie.replays),
 ];
 
-const eccSamples = (gpu: NvidiaGpu, sample: Sampler): GpuSample[] =>
-  [["volatile", gpu.eccVolatile] as const, ["aggregate", gpu.eccAggregate] as const].flatMap(([scope, errors]) => [
-    sample("gridmeter_gpu_ecc_errors_total", errors?.corrected, { kind: "corrected", scope }),
-    sample("gridmeter_gpu_ecc_errors_total", errors?.uncorrected, { kind: "uncorrected", scope }),
-  ]);
-
-const recoverySamples = (gpu: NvidiaGpu, sample: Sampler): GpuSample[] => {
-  const advised = recoveryActionLabel(gpu.health.recoveryAction);
-  if (advised === undefined) return [];
-  return RECOVERY_ACTIONS.map((action) => sample("gridmeter_gpu_recovery_action", action === advised, { action }));
-};
-
 const healthSamples = (gpu: NvidiaGpu, sample: Sampler): GpuSample[] => [
   sample("gridmeter_gpu_lost", gpu.health.lost),
   sample("gridmeter_gpu_ecc_enabled", gpu.health.eccEnabled),
@@ -211,37 +222,34 @@ const healthSamples = (gpu: NvidiaGpu, sample: Sampler): GpuSample[] => [
   sample("gridmeter_gpu_fabric_healthy", gpu.health.fabricHealthy),
 ];
 
-/** The metrics of one nvidia-smi log. A value that was not read has no sample. */
-export const nvidiaSmiMetrics = (log: NvidiaSmi): Metric[] =>
-  gpuMetrics([
-    { metric: "gridmeter_gpu_attached", labels: {}, value: log.attachedGpus },
-    { metric: "gridmeter_gpu_seen", labels: {}, value: log.gpuElements },
-    ...log.gpus.flatMap((gpu) => {
-      const own = gpuLabels(gpu);
-      const sample: Sampler = (metric, value, labels = {}) => ({ metric, value, labels: { ...own, ...labels } });
-      return [
-        sample("gridmeter_gpu_info", 1, {
-          name: labelText(gpu.name),
-          pci_bus_id: labelText(gpu.pciBusId),
-          driver_version: labelText(log.driverVersion),
-          cuda_version: labelText(log.cudaVersion),
-        }),
-        ...useSamples(gpu, sample),
-        ...hardwareSamples(gpu, sample),
-        ...healthSamples(gpu, sample),
-        ...migSamples(gpu.mig, own),
-      ];
-    }),
+const eccSamples = (gpu: NvidiaGpu, sample: Sampler): GpuSample[] =>
+  [["volatile", gpu.eccVolatile] as const, ["aggregate", gpu.eccAggregate] as const].flatMap(([scope, errors]) => [
+    sample("gridmeter_gpu_ecc_errors_total", errors?.corrected, { kind: "corrected", scope }),
+    sample("gridmeter_gpu_ecc_errors_total", errors?.uncorrected, { kind: "uncorrected", scope }),
   ]);
 
-const number = (value: number | undefined): string => (value === undefined ? "" : String(value));
+const recoverySamples = (gpu: NvidiaGpu, sample: Sampler): GpuSample[] => {
+  const advised = recoveryActionLabel(gpu.health.recoveryAction);
+  if (advised === undefined) return [];
+  return RECOVERY_ACTIONS.map((action) => sample("gridmeter_gpu_recovery_action", action === advised, { action }));
+};
+
+/** The metrics of a GPU's MIG devices; none where the GPU cannot be split (`N/A`). */
+const migSamples = (mig: Mig | undefined, gpu: Labels): GpuSample[] => {
+  if (mig === undefined || (mig.mode !== "Enabled" && mig.mode !== "Disabled")) return [];
+  return [
+    { metric: "gridmeter_gpu_mig_enabled", labels: gpu, value: mig.mode === "Enabled" },
+    { metric: "gridmeter_gpu_mig_devices", labels: gpu, value: mig.devices.length },
+    ...mig.devices.flatMap((device) => deviceSamples(device, gpu)),
+  ];
+};
 
 const deviceSamples = (device: MigDevice, gpu: Labels): GpuSample[] => {
   const labels = {
     ...gpu,
-    mig_index: number(device.index),
-    gpu_instance: number(device.gpuInstance),
-    compute_instance: number(device.computeInstance),
+    mig_index: numberLabel(device.index),
+    gpu_instance: numberLabel(device.gpuInstance),
+    compute_instance: numberLabel(device.computeInstance),
   };
   return [
     { metric: "gridmeter_gpu_mig_memory_used_bytes", labels, value: device.memoryUsedBytes },
@@ -251,12 +259,4 @@ const deviceSamples = (device: MigDevice, gpu: Labels): GpuSample[] => {
   ];
 };
 
-/** MIG's metrics of one GPU: none where the GPU cannot be split (`N/A`). */
-const migSamples = (mig: Mig | undefined, gpu: Labels): GpuSample[] => {
-  if (mig === undefined || (mig.mode !== "Enabled" && mig.mode !== "Disabled")) return [];
-  return [
-    { metric: "gridmeter_gpu_mig_enabled", labels: gpu, value: mig.mode === "Enabled" },
-    { metric: "gridmeter_gpu_mig_devices", labels: gpu, value: mig.devices.length },
-    ...mig.devices.flatMap((device) => deviceSamples(device, gpu)),
-  ];
-};
+const numberLabel = (value: number | undefined): string => (value === undefined ? "" : String(value));

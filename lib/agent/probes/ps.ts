@@ -1,10 +1,10 @@
 import type { Metric } from "../../shared/exposition.ts";
 import { withoutEnd } from "../../shared/text.ts";
-import type { Command, Output, Parsed } from "../command/types.ts";
-import { labelText } from "./common/gpu.ts";
+import type { Output, Parsed } from "../command/types.ts";
 import { type NodeSample, nodeMetrics } from "./common/metric-families.ts";
-import { ParseError, type ProbeKind, limitsOf, singleProbe } from "./common/probe.ts";
-import { type ProbeDefaults, USUAL_INTERVAL, commandDefaults, missingTool } from "./common/settings.ts";
+import { ParseError, exitError, labelText } from "./common/parse.ts";
+import { type ProbeKind, limitsOf, singleProbe } from "./common/probe.ts";
+import { type ProbeDefaults, USUAL_INTERVAL, missingTool } from "./common/settings.ts";
 import {
   GenuineTools,
   type LongStanding,
@@ -23,21 +23,16 @@ export type ProcessReadings = {
   readonly processes: { readonly all: readonly Process[]; readonly longStanding?: LongStanding };
 };
 
-/**
- * All processes of the host: the agent must share its process ids (hostPID). Every column is bounded by the kernel: command lines
- * are not, so that a user could fill the output with them, and reading one waits for a lock that a process that hangs may hold.
- */
-export const PS_COMMAND: Command = {
-  argv: ["ps", "ax", "--no-headers", "--format", "state,rss,pid,ruid,euid,wchan:32,comm"],
-  timeout: 10,
-  maxBytes: 16 * 1024 * 1024,
-};
-
 export const PS_DEFAULTS = {
   description: "processes by state, those that hang (D) or were not reaped (Z), and the largest",
   interval: USUAL_INTERVAL,
-  timeout: PS_COMMAND.timeout,
-  ...commandDefaults(PS_COMMAND),
+  timeout: 10,
+  /**
+   * All processes of the host, whose process ids the agent must share (hostPID). Not the command lines (cmd): a user could fill the
+   * output with one, and reading one waits for a lock that a process that hangs may hold.
+   */
+  command: ["ps", "ax", "--no-headers", "--format", "state,rss,pid,ruid,euid,wchan:32,comm"],
+  maxBytes: 16 * 1024 * 1024,
   options: { longStanding: 20, largeResidentBytes: 500 * 1024 * 1024, proc: "/proc" },
 } as const satisfies ProbeDefaults;
 
@@ -77,57 +72,14 @@ export const ps: ProbeKind<ProcessReadings> = {
   },
 };
 
-/** More of a row is not looked at. */
-const LONGEST_ROW = 1024;
-
-const isState = (text: string | undefined): text is ProcessState => PROCESS_STATES.some((state) => state === text);
-
-const BEGINNING = /^([A-Za-z]) {1,32}(\d{1,15}) {1,32}(\d{1,10})(?: (.{0,1024}))?$/s;
-/** A process may have a name of blanks alone. */
-const IDENTITY = /^(\d{1,10}) {1,32}(\d{1,10}) {1,32}([^ ]{1,64})(?: (.{0,512}))?$/s;
-
-/** What follows the process id: the command line alone, or users, wait and the kernel's name. */
-type Rest = (text: string) => Pick<Process, "commandLine" | "name" | "isRoot" | "wait"> | undefined;
-
-const commandLineOnly: Rest = (text) => ({ commandLine: text, name: commandName(text) });
-
-/** A process that does not wait, or whose wait may not be seen, has `-`, `0` or `?` there. */
-const NO_WAIT: readonly string[] = ["-", "0", "?"];
-
-const withIdentity: Rest = (text) => {
-  const [, real, effective, wait = "", comm = ""] = IDENTITY.exec(text) ?? [];
-  if (real === undefined || effective === undefined) return undefined;
-  const isRoot = Number(real) === 0 && Number(effective) === 0;
-  const name = { commandLine: comm.trim(), name: kernelName(comm) };
-  return { ...name, isRoot, wait: NO_WAIT.includes(wait) ? undefined : wait };
-};
-
-const readRow = (row: string, rest: Rest): Process | undefined => {
-  const [, state, kibibytes, pid, text = ""] = BEGINNING.exec(row) ?? [];
-  const command = rest(text.trim());
-  if (!isState(state) || kibibytes === undefined || pid === undefined || command === undefined) return undefined;
-  return { state, residentBytes: Number(kibibytes) * 1024, pid: Number(pid), ...command };
-};
-
 /**
- * Which columns were printed, by the first row that can be read: ps lists the oldest process first, which no user has named. Any
- * later row may be a command line that looks like other columns.
- */
-const columnsOf = (rows: readonly string[]): Rest => {
-  const first = rows.find((row) => readRow(row, commandLineOnly) !== undefined);
-  return first !== undefined && readRow(first, withIdentity) !== undefined ? withIdentity : commandLineOnly;
-};
-
-/**
- * Reads `ps ax --no-headers --format state,rss,pid,ruid,euid,wchan:32,comm`, and `state,rss,pid,cmd`, which was asked for before. A
- * broken row is left out and counted. Other columns (`ps aux`, `ps -ef`) must not be taken for these: where most rows do not
- * fit, none is read.
+ * Reads `ps ax --no-headers --format state,rss,pid,ruid,euid,wchan:32,comm`, and `state,rss,pid,cmd`, which older configurations have.
+ * A broken row is left out and counted. If most rows do not fit, the output has other columns (`ps aux`, `ps -ef`), and none is read.
  *
  * @throws {ParseError} when ps failed, or printed nothing or something else
  */
 export const parsePs = (output: Output): Parsed<readonly Process[]> => {
-  const printed = JSON.stringify((output.stderr.trim() || output.stdout.trim()).slice(0, 200));
-  if (output.exitCode !== 0) throw new ParseError(`ps exited with ${output.exitCode} and printed ${printed}`);
+  if (output.exitCode !== 0) throw exitError("ps", output);
   const rows = output.stdout
     .split("\n")
     .map((line) => line.slice(0, LONGEST_ROW).trim())
@@ -145,25 +97,53 @@ export const parsePs = (output: Output): Parsed<readonly Process[]> => {
   return { value: processes, rejected };
 };
 
-/** More of a command line is not looked at: a user chooses its length, and what counts is at its beginning. */
+/** A row is cut here. */
+const LONGEST_ROW = 1024;
+
+/**
+ * Which columns were printed, by the first row that can be read: ps lists the oldest process first, whose name no user has chosen. In
+ * a later row a command line may look like other columns.
+ */
+const columnsOf = (rows: readonly string[]): ReadRest => {
+  const first = rows.find((row) => readRow(row, commandLineOnly) !== undefined);
+  return first !== undefined && readRow(first, withIdentity) !== undefined ? withIdentity : commandLineOnly;
+};
+
+const readRow = (row: string, rest: ReadRest): Process | undefined => {
+  const [, state, kibibytes, pid, text = ""] = BEGINNING.exec(row) ?? [];
+  const command = rest(text.trim());
+  if (!isState(state) || kibibytes === undefined || pid === undefined || command === undefined) return undefined;
+  return { state, residentBytes: Number(kibibytes) * 1024, pid: Number(pid), ...command };
+};
+
+const BEGINNING = /^([A-Za-z]) {1,32}(\d{1,15}) {1,32}(\d{1,10})(?: (.{0,1024}))?$/s;
+
+const isState = (text: string | undefined): text is ProcessState => PROCESS_STATES.some((state) => state === text);
+
+/** Reads the columns after the process id: the command line, or users, wait and the kernel's name of the process. */
+type ReadRest = (text: string) => Pick<Process, "commandLine" | "name" | "isRoot" | "wait"> | undefined;
+
+const commandLineOnly: ReadRest = (text) => ({ commandLine: text, name: commandName(text) });
+
+/** The name is optional, as a process may have one of blanks only. */
+const IDENTITY = /^(\d{1,10}) {1,32}(\d{1,10}) {1,32}([^ ]{1,64})(?: (.{0,512}))?$/s;
+
+/** What ps prints for a process that does not wait, or whose wait may not be read. */
+const NO_WAIT: readonly string[] = ["-", "0", "?"];
+
+const withIdentity: ReadRest = (text) => {
+  const [, real, effective, wait = "", comm = ""] = IDENTITY.exec(text) ?? [];
+  if (real === undefined || effective === undefined) return undefined;
+  const isRoot = Number(real) === 0 && Number(effective) === 0;
+  const name = { commandLine: comm.trim(), name: kernelName(comm) };
+  return { ...name, isRoot, wait: NO_WAIT.includes(wait) ? undefined : wait };
+};
+
+/** A command line is cut here: a user chooses its length, and the program is at its beginning. */
 const MOST_CHARACTERS = 4096;
 
-/** A name that a series may carry. */
+/** A name is cut here for a label. */
 const MOST_NAME = 64;
-
-const isSpace = (character: string): boolean => character.trim() === "";
-
-const orUnknown = (name: string): string => (name === "" ? "unknown" : name.slice(0, MOST_NAME));
-
-/** What comes before the first of some characters. */
-const before = (text: string, ends: string): string => {
-  let end = 0;
-  for (const character of text) {
-    if (ends.includes(character)) break;
-    end += character.length;
-  }
-  return text.slice(0, end);
-};
 
 /**
  * The name by which a process is counted, by its command line: the file's name, without path and arguments, or a kernel thread's
@@ -176,28 +156,55 @@ export const commandName = (commandLine: string): string => {
   let end = 0;
   while (end < line.length && !isSpace(line[end] ?? "")) end += 1;
   const program = line.slice(0, end);
-  // a process may call itself anything, as in `sshd: user@pts/0`
+  // some programs write into their command line, as in `sshd: user@pts/0`
   return orUnknown(withoutEnd(program.slice(program.lastIndexOf("/") + 1), ":"));
 };
 
-/** What ps writes behind the name of a process that waits to be reaped. */
+/** What ps prints after the name of a process that waits to be reaped. */
 const DEFUNCT = " <defunct>";
 
-/** The name by which a process is counted, by the name that the kernel keeps, of 15 bytes: `kworker/0:1` is `kworker`. */
+/** The name by which a process is counted, from the kernel's name of at most 15 bytes: `kworker/0:1` is `kworker`. */
 export const kernelName = (comm: string): string => {
   const printed = comm.slice(0, MOST_NAME).trim();
   const name = printed.endsWith(DEFUNCT) ? printed.slice(0, -DEFUNCT.length) : printed;
   return orUnknown(before(name, "/:").trim());
 };
 
+const isSpace = (character: string): boolean => character.trim() === "";
+
+const orUnknown = (name: string): string => (name === "" ? "unknown" : name.slice(0, MOST_NAME));
+
+/** The text before the first of some characters. */
+const before = (text: string, ends: string): string => {
+  let end = 0;
+  for (const character of text) {
+    if (ends.includes(character)) break;
+    end += character.length;
+  }
+  return text.slice(0, end);
+};
+
 type PsContext = {
-  /** undefined while nobody knows; see longStanding */
+  /** undefined until it is known; see longStanding */
   readonly longStanding: LongStanding | undefined;
-  /** bytes from which on a process's resident memory is published */
+  /** bytes of resident memory above which a process is published */
   readonly largeResidentBytes: number;
 };
 
-/** Commands that get a series of their own in one metric; the predecessor had one for every process. */
+/** The metrics of processes: by state; by command those that have been in D or Z for long; and the largest by command. */
+export const psMetrics = (processes: readonly Process[], { longStanding, largeResidentBytes }: PsContext): Metric[] =>
+  nodeMetrics([
+    ...PROCESS_STATES.map((state) => ({
+      metric: "gridmeter_process_states" as const,
+      labels: { state },
+      value: processes.filter((process) => process.state === state).length,
+    })),
+    ...countByCommand("gridmeter_process_uninterruptible", longStanding?.uninterruptible ?? []),
+    ...countByCommand("gridmeter_process_zombies", longStanding?.zombies ?? []),
+    ...largest(processes, largeResidentBytes),
+  ]);
+
+/** So many commands have a series in one metric: names come from users, and must not make a series each (OpenPAI's exporter did). */
 const MOST_COMMANDS = 20;
 
 const nameOf = (process: Process): string => labelText(process.name);
@@ -230,16 +237,3 @@ const largest = (processes: readonly Process[], least: number): NodeSample[] => 
     .slice(0, MOST_COMMANDS)
     .map(([command, value]) => ({ metric: "gridmeter_process_largest_resident_bytes", labels: { command }, value }));
 };
-
-/** The metrics of processes: by state, those that have long been D or Z by command, and the largest by command. */
-export const psMetrics = (processes: readonly Process[], { longStanding, largeResidentBytes }: PsContext): Metric[] =>
-  nodeMetrics([
-    ...PROCESS_STATES.map((state) => ({
-      metric: "gridmeter_process_states" as const,
-      labels: { state },
-      value: processes.filter((process) => process.state === state).length,
-    })),
-    ...countByCommand("gridmeter_process_uninterruptible", longStanding?.uninterruptible ?? []),
-    ...countByCommand("gridmeter_process_zombies", longStanding?.zombies ?? []),
-    ...largest(processes, largeResidentBytes),
-  ]);

@@ -14,6 +14,27 @@ import { NVIDIA_SMI_DEFAULTS, type NvidiaReadings, nvidiaSmi } from "./nvidia-sm
 import { PS_DEFAULTS, type ProcessReadings, ps } from "./ps.ts";
 import { type AmdReadings, ROCM_SMI_DEFAULTS, rocmSmi } from "./rocm-smi.ts";
 
+/**
+ * Makes a probe: one of gridmeter's own by its name, or a custom one by any other name and a `command`. Nothing is run yet.
+ *
+ * @throws GridmeterError config_invalid for limits that are not finite or not above 0, a command without its placeholder, an empty
+ * marker, and an unknown name without a command
+ */
+export const createProbe = (name: string, settings: ProbeSettings = {}): Probe<Readings> =>
+  kindOf(name).create(settings);
+
+/**
+ * Reads a saved output of a probe's command: for docker-inspect the JSON of containers; for docker-logs the log of one, for lsof the
+ * rows of one, whose metrics do not name the container then. Nothing is run.
+ *
+ * @throws {ParseError} if the output cannot be read
+ * @throws GridmeterError config_invalid if docker-logs has no marker
+ */
+export const parseSaved = (name: string, output: Output, settings: ProbeSettings = {}): Saved =>
+  kindOf(name).parseSaved(output, settings);
+
+const kindOf = (name: string): ProbeKind<Readings> => (isProbeName(name) ? KINDS[name] : custom(name));
+
 const KINDS: Readonly<Record<ProbeName, ProbeKind<Readings>>> = {
   "docker-daemon": dockerDaemon,
   "docker-stats": dockerStats,
@@ -27,29 +48,7 @@ const KINDS: Readonly<Record<ProbeName, ProbeKind<Readings>>> = {
   "crictl-stats": crictlStats,
 };
 
-const kindOf = (name: string): ProbeKind<Readings> => (isProbeName(name) ? KINDS[name] : custom(name));
-
-/**
- * Makes a probe that can be run: one of gridmeter's own by its name, or a custom one by any other name and a `command`. What
- * is not set is as PROBE_DEFAULTS has it. Nothing is run yet.
- *
- * @throws GridmeterError config_invalid for limits that are not finite or not above 0, a command without its place, an empty
- * marker, and an unknown name without a command
- */
-export const createProbe = (name: string, settings: ProbeSettings = {}): Probe<Readings> =>
-  kindOf(name).create(settings);
-
-/**
- * Reads a saved output of a probe's command: for docker-inspect the JSON of one container or several, for docker-logs the log
- * of one, for lsof the rows of one; their metrics do not say then which container that was. Nothing is run.
- *
- * @throws {ParseError} if nothing can be read
- * @throws GridmeterError config_invalid if docker-logs has no marker
- */
-export const parseSaved = (name: string, output: Output, settings: ProbeSettings = {}): Saved =>
-  kindOf(name).parseSaved(output, settings);
-
-/** Everything about the probes that can be set, for the configuration, for its documentation, and for the probes themselves. */
+/** The settings of each probe with their defaults, for the configuration and its documentation. */
 export const PROBE_DEFAULTS = {
   "docker-daemon": DOCKER_DAEMON_DEFAULTS,
   "docker-stats": DOCKER_STATS_DEFAULTS,
@@ -64,8 +63,8 @@ export const PROBE_DEFAULTS = {
 } as const satisfies { readonly [Name in ProbeName]: ProbeDefaults };
 
 /**
- * What probes read, for joins: each probe gives its own key. A key that is not there was not read, or is not fresh any more;
- * whatever is joined with it is absent then.
+ * The values that probes' data are joined with, a key a probe. A key is missing if the probe did not read it, or if it is too old: the
+ * metrics that are joined with it are missing then.
  */
 export type Readings = Partial<
   DaemonReadings &
@@ -80,5 +79,5 @@ export type Readings = Partial<
     CriReadings
 >;
 
-/** Metrics that need several probes' readings, by the probe that publishes them. Empty ones are left out. */
+/** Metrics that join the readings of several probes, by the probe that publishes them, without probes that have none. */
 export type JoinedMetrics = ReadonlyMap<string, readonly Metric[]>;

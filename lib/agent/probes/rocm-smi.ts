@@ -1,10 +1,11 @@
 import type { Labels, Metric } from "../../shared/exposition.ts";
-import type { Command, Output, Parsed } from "../command/types.ts";
+import type { Output, Parsed } from "../command/types.ts";
 import { type CgroupOwner, OwnerReader } from "./common/cgroup.ts";
-import { GPU_DEFAULTS, expectedMetrics, gpuLabels, gpusUnavailable, labelText } from "./common/gpu.ts";
+import { GPU_DEFAULTS, expectedMetrics, gpuLabels, gpusUnavailable } from "./common/gpu.ts";
 import { type GpuMetricName, type GpuSample, gpuMetrics } from "./common/metric-families.ts";
-import { ParseError, type ProbeKind, limitsOf, singleProbe } from "./common/probe.ts";
-import { type ProbeDefaults, USUAL_INTERVAL, commandDefaults } from "./common/settings.ts";
+import { ParseError, labelText } from "./common/parse.ts";
+import { type ProbeKind, limitsOf, singleProbe } from "./common/probe.ts";
+import { type ProbeDefaults, USUAL_INTERVAL } from "./common/settings.ts";
 import {
   CardReader,
   ROCM_CLOCK_DOMAINS,
@@ -20,20 +21,18 @@ export type AmdReadings = {
   readonly amd: { readonly report: RocmSmi; readonly owners: ReadonlyMap<number, CgroupOwner> };
 };
 
-/** `-a` prints the whole card, without memory in bytes; `--showmeminfo all` adds it. */
-const ROCM_SMI_COMMAND: Command = {
-  argv: ["rocm-smi", "--showmeminfo", "all", "-a", "--json"],
-  timeout: 20,
-  maxBytes: 2 * 1024 * 1024,
-};
-
 export const ROCM_SMI_DEFAULTS = {
   description: "use, memory, temperature, power and processes of AMD's GPUs",
   interval: USUAL_INTERVAL,
-  timeout: ROCM_SMI_COMMAND.timeout,
-  ...commandDefaults(ROCM_SMI_COMMAND),
+  timeout: 20,
+  /** `-a` prints the whole card, but no memory in bytes; `--showmeminfo all` adds it */
+  command: ["rocm-smi", "--showmeminfo", "all", "-a", "--json"],
+  maxBytes: 2 * 1024 * 1024,
   options: GPU_DEFAULTS,
 } as const satisfies ProbeDefaults;
+
+/** The device of AMD's compute driver. */
+const DEVICES: readonly string[] = ["/dev/kfd"];
 
 export const rocmSmi: ProbeKind<AmdReadings> = {
   create: (settings) => {
@@ -51,7 +50,7 @@ export const rocmSmi: ProbeKind<AmdReadings> = {
         const owners = await reader.read(pids, secondsLeft).catch(() => undefined);
         return owners === undefined ? {} : { amd: { report, owners } };
       },
-      unavailable: () => gpusUnavailable(command[0], "AMD compute driver", ROCM_SMI_DEVICES, settings),
+      unavailable: () => gpusUnavailable(command[0], "AMD compute driver", DEVICES, settings),
     });
   },
   parseSaved: (output, settings) => {
@@ -60,15 +59,12 @@ export const rocmSmi: ProbeKind<AmdReadings> = {
   },
 };
 
-/** The probe has something to do where AMD's compute driver is. */
-const ROCM_SMI_DEVICES: readonly string[] = ["/dev/kfd"];
-
 /**
  * Reads the JSON of rocm-smi, of ROCm 3 to 6. `N/A` (also `N/A (Secondary die)`) is undefined; a broken value is undefined and
  * counted in `rejected`, as is a card that is no object.
  *
- * @throws {ParseError} when it failed, printed no JSON or no cards, or no card has a key that is known: output of a version
- * that nobody has seen must be noticed (telegraf#9851)
+ * @throws {ParseError} when it failed, printed no JSON or no cards, or no card has a known key: the unknown output of a new version
+ * must not pass for a card without values (telegraf#9851)
  */
 export const parseRocmSmi = (output: Output): Parsed<RocmSmi> => {
   const document = readRocmDocument(output);
@@ -93,6 +89,13 @@ export const parseRocmSmi = (output: Output): Parsed<RocmSmi> => {
   };
   return { value, rejected };
 };
+
+/** The metrics of rocm-smi, under the same names as NVIDIA's. A value that was not read has no sample. */
+export const rocmSmiMetrics = (report: RocmSmi): Metric[] =>
+  gpuMetrics([
+    { metric: "gridmeter_gpu_seen", labels: {}, value: report.cardCount },
+    ...report.gpus.flatMap((card) => cardSamples(card, report.driverVersion)),
+  ]);
 
 const cardSamples = (card: RocmCard, driverVersion: string | undefined): GpuSample[] => {
   const own = gpuLabels(card);
@@ -122,10 +125,3 @@ const cardSamples = (card: RocmCard, driverVersion: string | undefined): GpuSamp
     sample("gridmeter_gpu_pcie_replays_total", card.pcie.replays),
   ];
 };
-
-/** The metrics of one rocm-smi output, under the same names as NVIDIA's. A value that was not read has no sample. */
-export const rocmSmiMetrics = (report: RocmSmi): Metric[] =>
-  gpuMetrics([
-    { metric: "gridmeter_gpu_seen", labels: {}, value: report.cardCount },
-    ...report.gpus.flatMap((card) => cardSamples(card, report.driverVersion)),
-  ]);

@@ -37,11 +37,11 @@ test("a character cut in two by the pipe is whole again", async () => {
   expect((await taken([euro.subarray(0, 1), euro.subarray(1)], 10)).text).toBe("€");
 });
 
-test("goes on reading after it was told to forget, so that the other side is not held up", async () => {
+test("goes on reading after a drop, so that the child is not blocked", async () => {
   const stream = new PassThrough({ highWaterMark: 10 });
-  const capture = new Capture(stream, 5, () => expect.fail("nobody counts any more"));
-  capture.forget();
-  for (let turn = 0; turn < 100; turn++) stream.write("0123456789");
+  const capture = new Capture(stream, 5, () => expect.fail("nothing is counted any more"));
+  capture.drop();
+  for (let write = 0; write < 100; write++) stream.write("0123456789");
   await nextTurn();
   expect(stream.readableLength).toBe(0);
   expect(stream.destroyed).toBe(false);

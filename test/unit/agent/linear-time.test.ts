@@ -1,12 +1,11 @@
 import { readFileSync, readdirSync } from "node:fs";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { parseStat } from "../../../lib/shared/process.ts";
+import { parseStat } from "../../../lib/shared/proc.ts";
 import { parseAddress } from "../../../lib/agent/server.ts";
 import { ErrorLog } from "../../../lib/agent/publisher.ts";
 import type { Output } from "../../../lib/agent/command/types.ts";
 import { gatewayUrl, listen, text as textSetting } from "../../../lib/agent/config-values.ts";
-import { duration } from "../../../lib/shared/config-values.ts";
 import { parseCgroup } from "../../../lib/agent/probes/common/cgroup.ts";
 import { containerLabels, kubernetesNames } from "../../../lib/agent/probes/common/container.ts";
 import { parseCrictlStats } from "../../../lib/agent/probes/crictl-stats.ts";
@@ -16,7 +15,7 @@ import { parseDockerInspect } from "../../../lib/agent/probes/docker-inspect.ts"
 import { parseDockerList, parsePercent, parseSize, saysGone } from "../../../lib/agent/probes/common/docker.ts";
 import { parseDockerLogs } from "../../../lib/agent/probes/docker-logs.ts";
 import { parseDockerStats } from "../../../lib/agent/probes/docker-stats.ts";
-import { labelText } from "../../../lib/agent/probes/common/gpu.ts";
+import { labelText } from "../../../lib/agent/probes/common/parse.ts";
 import { defaultInterface, parseIftop } from "../../../lib/agent/probes/iftop.ts";
 import { parseEndpoint, parseLsof } from "../../../lib/agent/probes/lsof.ts";
 import { parseNvidiaSmi } from "../../../lib/agent/probes/nvidia-smi.ts";
@@ -31,6 +30,7 @@ import { below, nameOf, parseUrl } from "../../../lib/shared/server-url.ts";
 import { HOSTILE, KINDS, growth, repeated } from "../../support/growth.ts";
 import { keptLog } from "../../support/agent-parts.ts";
 import { fixture } from "../../support/probe-fixtures.ts";
+import { duration } from "../../../lib/shared/config-values.ts";
 import { isLong } from "../../support/size.ts";
 
 type Work = (text: string) => unknown;

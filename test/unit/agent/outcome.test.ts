@@ -12,7 +12,7 @@ test("the first ending counts, with the time it took", async () => {
   expect(await outcome.settled).toStrictEqual({ ...ok, seconds: expect.closeTo(0, 1) });
 });
 
-test("a deadline that nobody meets is a timeout, and what is said later is not heard", async () => {
+test("a deadline that is missed is a timeout, and a later ending is ignored", async () => {
   // What is left of a run's time is no round number.
   const outcome = new Outcome(0.049_984_128_299_999_6);
   const result = await outcome.settled;
@@ -25,7 +25,7 @@ test("a deadline that nobody meets is a timeout, and what is said later is not h
   });
 });
 
-test("an ending seen after the deadline is a timeout, also if the timer has had no turn yet", async () => {
+test("an ending seen after the deadline is a timeout, even before the timer fires", async () => {
   const outcome = new Outcome(0.02);
   for (const until = performance.now() + 40; performance.now() < until;);
   expect(outcome.isSettled).toBe(false);

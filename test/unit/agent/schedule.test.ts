@@ -1,7 +1,6 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import type { ProbeRun } from "../../../lib/agent/probes/common/probe.ts";
-import { Schedule, type ScheduleOptions } from "../../../lib/agent/schedule.ts";
-import { steadyClock } from "../../../lib/shared/time-limit.ts";
+import { Schedule, type ScheduleOptions, steadyClock } from "../../../lib/agent/schedule.ts";
 import { FakeClock, FakeProbe, gauge, keptLog, ok, run } from "../../support/agent-parts.ts";
 
 let clock: FakeClock;
@@ -91,7 +90,7 @@ describe("each probe runs in a loop of its own", () => {
     loops.stop();
   });
 
-  test("after stop nothing is started, and what is at work is not told any more", async () => {
+  test("after stop nothing is started, and the end of a run calls no listener", async () => {
     const probe = new FakeProbe("ps", clock, { interval: 30 });
     probe.take = 5;
     const loops = schedule([probe]);
@@ -119,7 +118,7 @@ describe("each probe runs in a loop of its own", () => {
     expect(settled).toEqual([]);
   });
 
-  test("a listener that throws is told of, and ends no loop", async () => {
+  test("a listener that throws is logged, and ends no loop", async () => {
     const probe = new FakeProbe("ps", clock, { interval: 30 });
     const loops = schedule([probe], {
       settled: () => {
@@ -311,13 +310,13 @@ test("once: every probe that can run does so once, at the same time", async () =
   expect(enabled).toContainEqual(["b", false, 0]);
 });
 
-test("the real clock goes on without anybody's clock, and its sleep ends when told", async () => {
+test("the real clock goes on, and its sleep ends when the signal is raised", async () => {
   const before = steadyClock.now();
   await steadyClock.sleep(0.02, new AbortController().signal);
   expect(steadyClock.now() - before).toBeGreaterThanOrEqual(0.018);
-  const told = new AbortController();
-  const long = steadyClock.sleep(1e9, told.signal);
-  told.abort();
+  const stop = new AbortController();
+  const long = steadyClock.sleep(1e9, stop.signal);
+  stop.abort();
   await long;
   await steadyClock.sleep(-1, new AbortController().signal);
 });

@@ -4,7 +4,7 @@ import { command, ownSleep, processesWith, script } from "../../support/process-
 
 test("a slot is free as soon as the result of a command that ended by itself is known", async () => {
   const slot = new Slot();
-  for (let turn = 0; turn < 20; turn++) {
+  for (let run = 0; run < 20; run++) {
     expect(await slot.run(command(["true"]))).toMatchObject({ kind: "ok" });
     expect(slot.busy).toBe(false);
   }

@@ -1,45 +1,21 @@
 import type { Command, Output, Parsed } from "../../command/types.ts";
 import { type ContainerNames, kubernetesNames } from "./container.ts";
-import { ParseError } from "./probe.ts";
+import { ParseError, quoted } from "./parse.ts";
 
-/** Why docker gave nothing: a closed set, so that it can be a label. */
-const DOCKER_FAILURES = ["daemon_down", "permission_denied", "other"] as const;
-type DockerFailure = (typeof DOCKER_FAILURES)[number];
-
-/**
- * Why a docker command failed, by what it printed on stderr. Permission comes first, as its message speaks of connecting too.
- * Only docker's first words count: a container's own name may say anything.
- */
-export const dockerFailure = ({ stderr }: Pick<Output, "stderr">): DockerFailure => {
-  const text = stderr.slice(0, 4096).toLowerCase();
-  if (text.includes("permission denied")) return "permission_denied";
-  const down = [
-    "cannot connect to the docker daemon",
-    "is the docker daemon running",
-    "failed to connect to the docker",
-  ];
-  return down.some((words) => text.includes(words)) ? "daemon_down" : "other";
+/** Lists the containers. Its own command, so that inspect and logs do without a docker stats that hangs. */
+export const DOCKER_PS_COMMAND: Command = {
+  argv: ["docker", "ps", "--no-trunc", "--format", "{{.ID}} {{.Names}}"],
+  timeout: 10,
+  maxBytes: 1024 * 1024,
 };
 
-/** Says in one line why a docker command gave no data. */
-export const dockerError = (command: string, output: Output): ParseError => {
-  const printed = JSON.stringify((output.stderr.trim() || output.stdout.trim()).slice(0, 200));
-  return new ParseError(`${command} exited with ${output.exitCode} (${dockerFailure(output)}) and printed ${printed}`);
-};
-
-/** Whether docker says that the container does not exist any more: an absence, and no failure. */
-export const saysGone = (output: Output): boolean =>
-  output.exitCode !== 0 &&
-  dockerFailure(output) === "other" &&
-  /no such (?:container|object)|dead or marked for removal/i.test(output.stderr.slice(0, 4096));
-
-/** A container as the list has it. */
+/** A container in the output of docker ps. */
 export type ListedContainer = ContainerNames & { readonly id: string };
 
-/** An id and perhaps names: a container that others link to has several, of which those with a slash are the links. */
+/** An id and perhaps names: a container that others link to has several; those with a slash are the links. */
 const LINE = /^([0-9a-f]{12,64})(?:\s{1,64}([A-Za-z0-9_.,/-]{1,1000}))?$/;
 
-/** More of a line is not looked at. */
+/** A line is cut here. */
 const LONGEST_LINE = 2048;
 
 const listed = (line: string): ListedContainer | undefined => {
@@ -72,6 +48,33 @@ export const parseDockerList = (output: Output): Parsed<readonly ListedContainer
   return { value: [...found.values()], rejected: lines.length - found.size };
 };
 
+/**
+ * Why a docker command failed, by what it printed on stderr. Permission comes first, as its message is about connecting too. Only
+ * the beginning counts: further on, the name of a container may be any text.
+ */
+export const dockerFailure = ({ stderr }: Pick<Output, "stderr">): "daemon_down" | "permission_denied" | "other" => {
+  const text = stderr.slice(0, 4096).toLowerCase();
+  if (text.includes("permission denied")) return "permission_denied";
+  const down = [
+    "cannot connect to the docker daemon",
+    "is the docker daemon running",
+    "failed to connect to the docker",
+  ];
+  return down.some((words) => text.includes(words)) ? "daemon_down" : "other";
+};
+
+/** Why a docker command gave no data. */
+export const dockerError = (command: string, output: Output): ParseError => {
+  const reason = dockerFailure(output);
+  return new ParseError(`${command} exited with ${output.exitCode} (${reason}) and printed ${quoted(output)}`);
+};
+
+/** Whether docker says that the container does not exist any more: an absence, and no failure. */
+export const saysGone = (output: Output): boolean =>
+  output.exitCode !== 0 &&
+  dockerFailure(output) === "other" &&
+  /no such (?:container|object)|dead or marked for removal/i.test(output.stderr.slice(0, 4096));
+
 const FACTORS: Readonly<Record<string, number>> = {
   B: 1,
   kB: 1e3,
@@ -89,12 +92,15 @@ const FACTORS: Readonly<Record<string, number>> = {
   EiB: 2 ** 60,
 };
 
-/** No number is longer. */
-const LONGEST = 128;
-const short = (text: string): string => (text.length > LONGEST ? "" : text.trim());
+/** A longer text is no number. */
+const LONGEST_NUMBER = 128;
+
+const short = (text: string): string => (text.length > LONGEST_NUMBER ? "" : text.trim());
 
 const NUMBER = String.raw`\d{1,20}(?:\.\d{1,20})?(?:e[+-]?\d{1,3})?`;
+
 const SIZE = new RegExp(`^(${NUMBER}) ?([A-Za-z]{1,3})$`);
+
 const PERCENT = new RegExp(`^(${NUMBER}) ?%$`);
 
 const finite = (value: number): number | undefined => (Number.isFinite(value) ? value : undefined);
@@ -116,11 +122,4 @@ export const parseSize = (text: string): number | undefined => {
 export const parsePercent = (text: string): number | undefined => {
   const [, digits] = PERCENT.exec(short(text)) ?? [];
   return digits === undefined ? undefined : finite(Number(digits) / 100);
-};
-
-/** Lists the containers, so that a docker stats that hangs does not starve inspect and logs. */
-export const DOCKER_PS_COMMAND: Command = {
-  argv: ["docker", "ps", "--no-trunc", "--format", "{{.ID}} {{.Names}}"],
-  timeout: 10,
-  maxBytes: 1024 * 1024,
 };

@@ -3,7 +3,7 @@ import type { Metric } from "../../../shared/exposition.ts";
 import { LONGEST_TIMEOUT, checkLimit } from "../../command/run.ts";
 import { Slot, SlotPerKey, fanOut } from "../../command/slot.ts";
 import type { Command, CommandResult, Output, Parsed } from "../../command/types.ts";
-import { type ContainerNames, shortId } from "./container.ts";
+import { shortId } from "./container.ts";
 import { DOCKER_PS_COMMAND, type ListedContainer, parseDockerList } from "./docker.ts";
 import {
   type Failure,
@@ -14,7 +14,7 @@ import {
   type Run,
   conduct,
   fillIn,
-  hasPlace,
+  hasPlaceholder,
 } from "./probe.ts";
 import { type ProbeSettings, missingTool } from "./settings.ts";
 
@@ -24,7 +24,7 @@ type CommandPerContainer<T, Readings> = {
   readonly limits: Limits;
   readonly perContainer: PerContainer;
   readonly label: string;
-  /** with the place `{id}` */
+  /** with the placeholder `{id}` */
   readonly command: Command["argv"];
   /** gives undefined for a container that has gone */
   readonly parse: (output: Output) => Parsed<T | undefined>;
@@ -34,12 +34,12 @@ type CommandPerContainer<T, Readings> = {
   };
 };
 
-/** @throws GridmeterError config_invalid if the command does not say which container it is for */
+/** @throws GridmeterError config_invalid if the command has no placeholder for the container */
 export const perContainerProbe = <T, Readings>(probe: CommandPerContainer<T, Readings>): Probe<Readings> => {
   const { name, label, limits, perContainer } = probe;
   const { interval, timeout, maxBytes } = limits;
   const { commandTimeout, listCommand } = perContainer;
-  const command = needPlace(name, probe.command, "id");
+  const command = needPlaceholder(name, probe.command, "id");
   const containers = new Containers(perContainer);
   const slots = new SlotPerKey();
   return {
@@ -63,9 +63,9 @@ export const perContainerProbe = <T, Readings>(probe: CommandPerContainer<T, Rea
   };
 };
 
-/** @throws GridmeterError config_invalid if the command has no such place: it would be the same for all containers */
-export const needPlace = (name: string, argv: Command["argv"], place: string): Command["argv"] => {
-  if (hasPlace(argv, place)) return argv;
+/** @throws GridmeterError config_invalid if the command has no such placeholder: it would be the same for all containers */
+export const needPlaceholder = (name: string, argv: Command["argv"], place: string): Command["argv"] => {
+  if (hasPlaceholder(argv, place)) return argv;
   throw new GridmeterError(
     "config_invalid",
     `The command of the probe ${name} is ${JSON.stringify(argv)}, without {${place}}. The probe was not started. ` +
@@ -80,8 +80,14 @@ type PerContainer = {
   readonly listCommand: Command["argv"];
 };
 
+export const PER_CONTAINER_DEFAULTS = {
+  concurrency: 4,
+  commandTimeout: 5,
+  listCommand: DOCKER_PS_COMMAND.argv,
+} as const;
+
 /**
- * How commands are run once a container.
+ * The limits of commands that are run once a container, and the command that lists the containers.
  *
  * @throws GridmeterError config_invalid if a number is not finite or not above 0
  */
@@ -96,7 +102,10 @@ export const perContainer = (name: string, settings: ProbeSettings, defaults: Pe
   return { concurrency: Math.ceil(concurrency), commandTimeout, listCommand };
 };
 
-/** What was read of the containers, by full id; those that have gone meanwhile are missing. */
+/** Reads one container; gives undefined for one that went away during the run. */
+export type ReadContainer<T> = (container: ListedContainer) => Promise<Reading<T | undefined>>;
+
+/** What was read of the containers, by full id, without those that went away during the run. */
 type ContainersRead<T> = {
   readonly kind: "ok";
   readonly byId: ReadonlyMap<string, T>;
@@ -105,15 +114,12 @@ type ContainersRead<T> = {
   readonly detail?: string;
 };
 
-/** What fanOut gets for each container, read or not; which of the two is kept beside. */
+/** The result for fanOut of a container whose command has ended. What was read is kept apart, by id. */
 const DONE: CommandResult = { kind: "ok", output: { stdout: "", stderr: "", exitCode: 0 }, seconds: 0 };
 
-/** Reads one container; gives undefined for one that has gone meanwhile. */
-export type ReadContainer<T> = (container: ListedContainer) => Promise<Reading<T | undefined>>;
-
 /**
- * The containers of the node as one probe sees them. Each probe lists them itself, in a slot of its own, so that no other's
- * command that hangs keeps it from its work.
+ * The containers of the node. Each probe lists them itself, in its own slot, so that it does not depend on a command of another
+ * probe that hangs.
  */
 export class Containers {
   readonly #list = new Slot();
@@ -129,10 +135,10 @@ export class Containers {
   }
 
   /**
-   * Lists the containers and reads each, a few at a time, within the time of the run. One that cannot be read costs itself only,
-   * and counts as rejected; if nothing is read but failures, the one that most of them met is that of the run.
+   * Lists the containers and reads each, a few at a time, within the time of the run. One that cannot be read costs itself only, and
+   * counts as rejected. If none can be read, the failure of most of them is the run's.
    *
-   * @param prepare gets all of them, and gives what reads one
+   * @param prepare gets all containers, and gives the function that reads one
    */
   async readAll<T>(
     run: Run,
@@ -153,7 +159,7 @@ export class Containers {
       rejected += one.rejected;
       if (one.value !== undefined) byId.set(id, one.value);
     }
-    const failure = failureOf(failures, found.size);
+    const failure = mostFrequent(failures, found.size);
     if (failure !== undefined && byId.size === 0) return failure;
     const detail = failure === undefined ? {} : { detail: failure.detail };
     return { kind: "ok", byId, rejected, exitCode: list.exitCode, ...detail };
@@ -190,8 +196,8 @@ export class Containers {
 
 type Failed = { readonly id: string; readonly failure: Failure };
 
-/** What most of the failed containers met, the first of them as the example. */
-const failureOf = (failed: readonly Failed[], of: number): Failure | undefined => {
+/** The failure of most of the failed containers, with the first of these as the example. */
+const mostFrequent = (failed: readonly Failed[], of: number): Failure | undefined => {
   const counts = new Map<Failure["kind"], number>();
   for (const { failure } of failed) counts.set(failure.kind, (counts.get(failure.kind) ?? 0) + 1);
   const [most] = [...counts].sort(([, a], [, b]) => b - a);
@@ -204,48 +210,33 @@ const failureOf = (failed: readonly Failed[], of: number): Failure | undefined =
   };
 };
 
-export const PER_CONTAINER_DEFAULTS = {
-  concurrency: 4,
-  commandTimeout: 5,
-  listCommand: DOCKER_PS_COMMAND.argv,
-} as const;
-
-/** For so many runs, containers that failed give way to those that did not. */
-const RUNS_APART = 8;
+/** A container whose command failed comes after those that were read up to so many runs later. */
+const RUNS_BEHIND = 8;
 
 /**
- * The order in which containers are read. The time of a run may not do for all, and a container whose command hangs takes much of
- * it: those that have waited longest come first, so that all are read now and then, and those that failed come behind those that
- * did not, so that they take only what time is left. They do come before containers that had a turn `RUNS_APART` runs later.
+ * The order in which containers are read. A run may not have time for all, and a command that hangs takes much of it. Containers
+ * that have not been read for the longest time come first, so that each is read at some time. Containers whose command failed come
+ * after the others, but after `RUNS_BEHIND` runs they are read again.
  */
 export class FairOrder {
   #run = 0;
-  #lastReads: ReadonlyMap<string, { readonly run: number; readonly failed: boolean }> = new Map();
+  #lastRuns: ReadonlyMap<string, { readonly run: number; readonly failed: boolean }> = new Map();
 
   arrange(ids: readonly string[]): readonly string[] {
     const rank = (id: string): number => {
-      const last = this.#lastReads.get(id);
-      return last === undefined ? 0 : last.run + (last.failed ? RUNS_APART : 0);
+      const last = this.#lastRuns.get(id);
+      return last === undefined ? 0 : last.run + (last.failed ? RUNS_BEHIND : 0);
     };
     return [...ids].sort((a, b) => rank(a) - rank(b));
   }
 
-  /** Remembers which of the containers had a turn, and which failed; others than these are forgotten, as they have gone. */
+  /** Records which of the containers were begun in this run, and which failed. All others are forgotten, as they are gone. */
   remember(ids: readonly string[], begun: ReadonlySet<string>, failed: ReadonlySet<string>): void {
     this.#run += 1;
-    const turns = ids.flatMap((id) => {
-      const last = begun.has(id) ? { run: this.#run, failed: failed.has(id) } : this.#lastReads.get(id);
+    const lastRuns = ids.flatMap((id) => {
+      const last = begun.has(id) ? { run: this.#run, failed: failed.has(id) } : this.#lastRuns.get(id);
       return last === undefined ? [] : [[id, last] as const];
     });
-    this.#lastReads = new Map(turns);
+    this.#lastRuns = new Map(lastRuns);
   }
 }
-
-/** What is known of a container of which only the id was printed, or not even that. */
-export const namesById = (id: string | undefined): ContainerNames => ({
-  id,
-  name: undefined,
-  namespace: undefined,
-  pod: undefined,
-  container: undefined,
-});

@@ -1,10 +1,10 @@
 import { access } from "node:fs/promises";
+import { within } from "../../../shared/time-limit.ts";
 import { locateExecutable } from "../../command/executable.ts";
 import { commandEnvironment, lackOfDescriptors } from "../../command/start.ts";
 import type { Command } from "../../command/types.ts";
-import { within } from "../../../shared/time-limit.ts";
 
-/** The probes that are there without being configured. Any other name is that of a custom one. */
+/** gridmeter's own probes. Any other name is that of a custom probe. */
 export const PROBE_NAMES = [
   "docker-daemon",
   "docker-stats",
@@ -22,13 +22,13 @@ export type ProbeName = (typeof PROBE_NAMES)[number];
 export const isProbeName = (name: string): name is ProbeName => PROBE_NAMES.some((known) => known === name);
 
 /**
- * What can be set about a probe. All is optional: what is not set is as PROBE_DEFAULTS has it. Settings that are not the
- * probe's (see `options` there) are not read.
+ * The settings of a probe. Each is optional and has its default in PROBE_DEFAULTS (registry.ts). A probe reads only the options that
+ * it has there.
  */
 export type ProbeSettings = {
   /**
-   * instead of the probe's own; never run by a shell. `{id}`, `{pid}`, `{lines}` and `{interface}` stand for what the probe
-   * fills in
+   * replaces the probe's own; never run by a shell. The probe replaces the placeholders `{id}`, `{pid}`, `{lines}` and
+   * `{interface}`
    */
   readonly command?: Command["argv"] | undefined;
   /** seconds from the start of a run to the start of the next */
@@ -38,25 +38,25 @@ export type ProbeSettings = {
   /** bytes of stdout, and of stderr, that one command may print */
   readonly maxBytes?: number | undefined;
 
-  /** false: the probe runs although the device or the socket that it is known by is not there */
+  /** false: the probe runs even if its device or socket is not there */
   readonly requireDevice?: boolean | undefined;
   /** GPUs that the node should have */
   readonly expectedGpus?: number | undefined;
   /** the network interface to watch; that of the default route if it is not set */
   readonly interface?: string | undefined;
-  /** the text in a container's log that says that its job has finished */
+  /** the text in a container's log that means that its job has finished */
   readonly marker?: string | undefined;
   /** how many lines at the end of a container's log are read */
   readonly lines?: number | undefined;
-  /** seconds for which a process must have been D or Z to be counted */
+  /** seconds for which a process must have been in state D or Z to be counted */
   readonly longStanding?: number | undefined;
-  /** bytes from which on a process's resident memory is published */
+  /** bytes of resident memory above which a process is published */
   readonly largeResidentBytes?: number | undefined;
-  /** how many commands that are run once a container are at work at a time */
+  /** how many of the commands that are run once a container run at a time */
   readonly concurrency?: number | undefined;
   /** seconds for each of them */
   readonly commandTimeout?: number | undefined;
-  /** lists the containers, an id a line */
+  /** the command that lists the containers, an id a line */
   readonly listCommand?: Command["argv"] | undefined;
   /** the address of the container runtime */
   readonly endpoint?: string | undefined;
@@ -67,7 +67,7 @@ export type ProbeSettings = {
 /** A setting that only some probes have. */
 export type ProbeOption = Exclude<keyof ProbeSettings, "command" | "interval" | "timeout" | "maxBytes">;
 
-/** What a probe is if nothing else is set, and what can be set about it. */
+/** The defaults of a probe's settings. */
 export type ProbeDefaults = {
   /** what it reads, in one line */
   readonly description: string;
@@ -84,28 +84,22 @@ export type ProbeDefaults = {
 /** Seconds between two runs of a probe. */
 export const USUAL_INTERVAL = 30;
 
-/** A command with its byte cap; how long it may take is the probe's timeout or `commandTimeout`. */
-export const commandDefaults = ({ argv, maxBytes }: Command): Pick<ProbeDefaults, "command" | "maxBytes"> => ({
-  command: argv,
-  maxBytes,
-});
-
-/** Seconds after which a file system that hangs is left alone: the probe's own run will show. */
+/** Seconds for looking for tools and files: their file system may hang. */
 const LONGEST_LOOK = 5;
 
-/** Why one of these tools cannot be started, or undefined if all can. Nothing is run; a name is looked for in PATH. */
+/** Why one of these tools cannot be started; undefined if all can, or if that is not known. Names are looked up in PATH. */
 export const missingTool = (names: readonly string[]): Promise<string | undefined> =>
   orUnknown(async () => {
     const { PATH } = commandEnvironment("none", process.env);
     for (const name of names) {
       const located = await locateExecutable(name, PATH);
-      // Without file descriptors nobody knows: the probe's own run will.
+      // If no file descriptor is free, the tool may still be there.
       if (located.kind !== "found") return lackOfDescriptors() === undefined ? located.detail : undefined;
     }
     return undefined;
   });
 
-/** Says that none of these files is there, or undefined if one is. */
+/** A message that none of these files is there; undefined if one is, or if that is not known. */
 export const missingFile = (what: string, paths: readonly string[]): Promise<string | undefined> =>
   orUnknown(async () => {
     const there = await Promise.all(paths.map((path) => exists(path)));
@@ -118,5 +112,6 @@ const exists = (path: string): Promise<boolean> =>
     () => false,
   );
 
+/** Undefined if the look takes too long. The run that follows then fails with its own reason. */
 const orUnknown = (look: () => Promise<string | undefined>): Promise<string | undefined> =>
   within(LONGEST_LOOK, look(), undefined);

@@ -13,7 +13,7 @@ import { dockerStatsMetrics, parseDockerStats } from "../../../../lib/agent/prob
 import { defaultInterface, iftopMetrics, parseIftop } from "../../../../lib/agent/probes/iftop.ts";
 import { parseLsof } from "../../../../lib/agent/probes/lsof.ts";
 import { NODE_METRICS, type NodeMetricName } from "../../../../lib/agent/probes/common/metric-families.ts";
-import { ParseError } from "../../../../lib/agent/probes/common/probe.ts";
+import { ParseError } from "../../../../lib/agent/probes/common/parse.ts";
 import { longStanding, watchProcesses } from "../../../../lib/agent/probes/ps-watch.ts";
 import { parsePs, psMetrics } from "../../../../lib/agent/probes/ps.ts";
 import { mutated, noise } from "../../../support/mutated.ts";

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Metric } from "../../../../lib/shared/exposition.ts";
 import { parseCustom } from "../../../../lib/agent/probes/custom.ts";
 import { dockerStatsMetrics, parseDockerStats } from "../../../../lib/agent/probes/docker-stats.ts";
-import { ParseError } from "../../../../lib/agent/probes/common/probe.ts";
+import { ParseError } from "../../../../lib/agent/probes/common/parse.ts";
 import { exposition } from "../../../support/exposition.ts";
 import { mutated } from "../../../support/mutated.ts";
 import { fixture, printed } from "../../../support/probe-fixtures.ts";

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { ContainerProcesses } from "../../../../lib/agent/probes/common/cgroup.ts";
+import { ContainerProcesses } from "../../../../lib/agent/probes/common/container-processes.ts";
 
 const [A, B, INNER] = ["a", "b", "c"].map((digit) => digit.repeat(64)) as [string, string, string];
 

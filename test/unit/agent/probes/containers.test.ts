@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { FairOrder } from "../../../../lib/agent/probes/common/per-container.ts";
-import { ParseError, conduct, readResult } from "../../../../lib/agent/probes/common/probe.ts";
+import { ParseError } from "../../../../lib/agent/probes/common/parse.ts";
+import { conduct, readResult } from "../../../../lib/agent/probes/common/probe.ts";
 import { printed } from "../../../support/probe-fixtures.ts";
 
 describe("the order of containers", () => {

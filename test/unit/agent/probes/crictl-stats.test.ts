@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { crictlStatsMetrics, parseCrictlStats } from "../../../../lib/agent/probes/crictl-stats.ts";
-import { ParseError } from "../../../../lib/agent/probes/common/probe.ts";
+import { ParseError } from "../../../../lib/agent/probes/common/parse.ts";
 import { sameLabelsThroughout, valuesBy } from "../../../support/metrics.ts";
 import { fixture, printed } from "../../../support/probe-fixtures.ts";
 

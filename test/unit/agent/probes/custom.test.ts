@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { describe, expect, it } from "vitest";
 import { MOST_SERIES, parseCustom } from "../../../../lib/agent/probes/custom.ts";
-import { ParseError } from "../../../../lib/agent/probes/common/probe.ts";
+import { ParseError } from "../../../../lib/agent/probes/common/parse.ts";
 import { exposition } from "../../../support/exposition.ts";
 import { fixture, printed } from "../../../support/probe-fixtures.ts";
 

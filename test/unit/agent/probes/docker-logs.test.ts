@@ -1,19 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { GridmeterError } from "../../../../lib/shared/errors.ts";
-import {
-  MARKER_WINDOW,
-  dockerLogsCommand,
-  dockerLogsMetrics,
-  parseDockerLogs,
-} from "../../../../lib/agent/probes/docker-logs.ts";
-import { ParseError } from "../../../../lib/agent/probes/common/probe.ts";
+import { MARKER_WINDOW, dockerLogsMetrics, parseDockerLogs } from "../../../../lib/agent/probes/docker-logs.ts";
+import { ParseError } from "../../../../lib/agent/probes/common/parse.ts";
 import { sameLabelsThroughout } from "../../../support/metrics.ts";
 import { DAEMON_DOWN, printed } from "../../../support/probe-fixtures.ts";
 
-/** What OpenPAI's runtime writes when the user's command has ended. */
-const OPENPAI_MARKER = "USER COMMAND END";
 const finished = (stdout: string, stderr = "") =>
-  parseDockerLogs(printed(stdout, 0, stderr), OPENPAI_MARKER).value.finished;
+  parseDockerLogs(printed(stdout, 0, stderr), "USER COMMAND END").value.finished;
 
 describe("docker logs", () => {
   it("finds the marker on either stream, among bytes that are no UTF-8", () => {
@@ -41,16 +33,6 @@ describe("docker logs", () => {
     expect(() => parseDockerLogs(printed("", 1, DAEMON_DOWN), "END")).toThrow("daemon_down");
     // what has been seen has been seen
     expect(parseDockerLogs(printed("END\n", 0, corrupt), "END").value.finished).toBe(true);
-  });
-
-  it("refuses an empty marker, which is in every log", () => {
-    expect(() => parseDockerLogs(printed("x"), "")).toThrow(GridmeterError);
-  });
-
-  it("bounds lines and bytes", () => {
-    const command = dockerLogsCommand("0a1b2c3d4e5f", 7);
-    expect(command.argv).toEqual(["docker", "logs", "--tail", "7", "--", "0a1b2c3d4e5f"]);
-    expect(command.maxBytes).toBeLessThanOrEqual(1024 * 1024);
   });
 
   it("publishes 0 and 1", () => {

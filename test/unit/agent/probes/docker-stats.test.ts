@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { dockerStatsMetrics, parseDockerStats } from "../../../../lib/agent/probes/docker-stats.ts";
-import { ParseError } from "../../../../lib/agent/probes/common/probe.ts";
+import { ParseError } from "../../../../lib/agent/probes/common/parse.ts";
 import { sameLabelsThroughout, valuesBy } from "../../../support/metrics.ts";
 import { DAEMON_DOWN, fixture, printed } from "../../../support/probe-fixtures.ts";
 

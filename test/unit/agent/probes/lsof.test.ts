@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { lsofCommand, lsofMetrics, parseLsof } from "../../../../lib/agent/probes/lsof.ts";
-import { ParseError } from "../../../../lib/agent/probes/common/probe.ts";
+import { lsofMetrics, parseLsof } from "../../../../lib/agent/probes/lsof.ts";
+import { ParseError } from "../../../../lib/agent/probes/common/parse.ts";
 import { sameLabelsThroughout } from "../../../support/metrics.ts";
 import { fixture, printed } from "../../../support/probe-fixtures.ts";
 
@@ -37,9 +37,5 @@ describe("lsof", () => {
     expect(() => parseLsof(printed("", 1, gone))).toThrow("nsenter");
     expect(() => parseLsof(printed("", 127, "sh: lsof: not found"))).toThrow(ParseError);
     expect(() => parseLsof(printed("hello\n"))).toThrow(ParseError);
-  });
-
-  it("enters the network of the process, and keeps the host's process ids", () => {
-    expect(lsofCommand(4242).argv.slice(0, 5)).toEqual(["nsenter", "--target", "4242", "--net", "--"]);
   });
 });

@@ -5,7 +5,7 @@ import type { Metric } from "../../../../lib/shared/exposition.ts";
 import type { Output, Parsed } from "../../../../lib/agent/command/types.ts";
 import { GPU_METRICS, type GpuMetricName } from "../../../../lib/agent/probes/common/metric-families.ts";
 import { nvidiaSmiMetrics, parseNvidiaSmi } from "../../../../lib/agent/probes/nvidia-smi.ts";
-import { ParseError } from "../../../../lib/agent/probes/common/probe.ts";
+import { ParseError } from "../../../../lib/agent/probes/common/parse.ts";
 import { parseRocmSmi, rocmSmiMetrics } from "../../../../lib/agent/probes/rocm-smi.ts";
 
 const fixture = (name: string) => readFileSync(new URL(`../../../fixtures/probes/${name}`, import.meta.url), "utf8");

@@ -1,7 +1,8 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import type { Metric } from "../../../../lib/shared/exposition.ts";
-import { gpuLabels, labelText } from "../../../../lib/agent/probes/common/gpu.ts";
+import { gpuLabels } from "../../../../lib/agent/probes/common/gpu.ts";
+import { labelText } from "../../../../lib/agent/probes/common/parse.ts";
 import { GPU_METRICS, type GpuMetricName, gpuMetrics } from "../../../../lib/agent/probes/common/metric-families.ts";
 import { recoveryActionLabel } from "../../../../lib/agent/probes/nvidia-smi-health.ts";
 import { nvidiaSmiMetrics, parseNvidiaSmi } from "../../../../lib/agent/probes/nvidia-smi.ts";

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parseNvidiaSmi } from "../../../../lib/agent/probes/nvidia-smi.ts";
-import { ParseError } from "../../../../lib/agent/probes/common/probe.ts";
+import { ParseError } from "../../../../lib/agent/probes/common/parse.ts";
 import { printed } from "../../../support/probe-fixtures.ts";
 
 const process = (pid: number, name: string): string =>

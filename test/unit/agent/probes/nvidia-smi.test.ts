@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { nvidiaSmiReadable, parseNvidiaSmi } from "../../../../lib/agent/probes/nvidia-smi.ts";
-import { ParseError } from "../../../../lib/agent/probes/common/probe.ts";
+import { ParseError } from "../../../../lib/agent/probes/common/parse.ts";
 
 const fixture = (name: string) => readFileSync(new URL(`../../../fixtures/probes/${name}`, import.meta.url), "utf8");
 const parse = (stdout: string, exitCode = 0) => parseNvidiaSmi({ stdout, stderr: "", exitCode });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { parseSaved } from "../../../../lib/agent/probes/registry.ts";
 import type { ProbeSettings } from "../../../../lib/agent/probes/common/settings.ts";
-import { ParseError } from "../../../../lib/agent/probes/common/probe.ts";
+import { ParseError } from "../../../../lib/agent/probes/common/parse.ts";
 import { fixture, printed } from "../../../support/probe-fixtures.ts";
 
 const CASES: readonly (readonly [name: string, file: string, metric: string, samples: number, rejected: number])[] = [

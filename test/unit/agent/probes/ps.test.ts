@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { runCommand } from "../../../../lib/agent/command/run.ts";
-import { ParseError } from "../../../../lib/agent/probes/common/probe.ts";
-import { PS_COMMAND, commandName, parsePs, psMetrics } from "../../../../lib/agent/probes/ps.ts";
+import { ParseError } from "../../../../lib/agent/probes/common/parse.ts";
+import { PS_DEFAULTS, commandName, parsePs, psMetrics } from "../../../../lib/agent/probes/ps.ts";
 import { type Process, longStanding, watchProcesses } from "../../../../lib/agent/probes/ps-watch.ts";
 import { sameLabelsThroughout, valuesBy } from "../../../support/metrics.ts";
 import { fixture, printed } from "../../../support/probe-fixtures.ts";
@@ -31,7 +31,8 @@ describe("ps", () => {
   });
 
   it("reads the real one's", async () => {
-    const result = await runCommand(PS_COMMAND).settled;
+    const { command: argv, timeout, maxBytes } = PS_DEFAULTS;
+    const result = await runCommand({ argv, timeout, maxBytes }).settled;
     if (result.kind !== "ok") throw new Error(JSON.stringify(result));
     const { value, rejected } = parsePs(result.output);
     expect(rejected).toBe(0);
