@@ -1,5 +1,5 @@
 import { type Damage, Ledger } from "./counting/ledger.ts";
-import { type MonthPlan, planMonth, stretches } from "./counting/schedule.ts";
+import { type MonthPlan, planMonth, stretches } from "./counting/month-plan.ts";
 import { type Tenant, type Unit, isIndividual } from "./model/tenant.ts";
 import { type Request, periods } from "./model/time.ts";
 import { type UnitState, readState, sourceOf } from "./publishing/state.ts";

@@ -19,9 +19,9 @@ import {
   askPods,
   noColumns,
 } from "./pods.ts";
-import type { MonthPlan, PlanOptions } from "./schedule.ts";
+import type { MonthPlan, PlanOptions } from "./month-plan.ts";
 import { type DayUsage, type Details, toDays } from "./usage.ts";
-import { type CpuSeen, type Vouched, vouch } from "./vouch.ts";
+import { type CpuSeen, type JudgedFacts, judgeFacts } from "./missing-metrics.ts";
 
 /** A month this young without any sign of monitoring is not yet judged, seconds. */
 const TOO_YOUNG = 3600;
@@ -288,10 +288,10 @@ async function askVouched(
   days: readonly [string, ...string[]],
   podOptions: PodOptions,
   { until }: PieceOptions,
-): Promise<{ readonly pods: PieceOfPods; readonly vouched: Vouched }> {
+): Promise<{ readonly pods: PieceOfPods; readonly vouched: JudgedFacts }> {
   const columns = noColumns();
-  const judge = (pods: PieceOfPods): Promise<Vouched> =>
-    vouch(monitoring, days, pods.finished, pods.lacking, {
+  const judge = (pods: PieceOfPods): Promise<JudgedFacts> =>
+    judgeFacts(monitoring, days, pods.finished, pods.lacking, {
       withoutDefaultCores: tenant.defaultMilliCores === undefined,
       until,
     });

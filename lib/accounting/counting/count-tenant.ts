@@ -29,7 +29,7 @@ import {
   pieceSizeAfter,
   planMonth,
   watchWindow,
-} from "./schedule.ts";
+} from "./month-plan.ts";
 import type { DayUsage } from "./usage.ts";
 
 /** How far past the last day evidence is first looked for, days. */

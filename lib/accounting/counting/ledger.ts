@@ -6,7 +6,7 @@ import { type ObjectStore, safeSegment } from "../store/store.ts";
 import { type CountedDay, JobList } from "./jobs.ts";
 import type { OpenPod } from "./pods.ts";
 import { type DayUsage, dayUsage } from "./usage.ts";
-import type { DayFault, Vouched } from "./vouch.ts";
+import type { DayFault, JudgedFacts } from "./missing-metrics.ts";
 
 /** What a piece brought. The pods themselves are gone: memory holds few pieces of them. */
 export type CountedPiece = {
@@ -17,7 +17,7 @@ export type CountedPiece = {
   /** how many finished pods were seen, those of other days included */
   readonly finished: number;
   readonly days: readonly CountedDay[];
-  readonly vouched: Vouched;
+  readonly vouched: JudgedFacts;
   /** the day to which a pod belongs as far as the piece shows it: of its end, of its absence, or the last one while it runs on */
   readonly dayOf: (uid: string) => string | undefined;
 };

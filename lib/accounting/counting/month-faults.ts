@@ -2,7 +2,7 @@ import { GridmeterError } from "../../shared/errors.ts";
 import type { Tenant } from "../model/tenant.ts";
 import { type Period, showDays } from "../model/time.ts";
 import { type DayUsage, LEFT_OUT, type LeftOut, leftOutOf } from "./usage.ts";
-import type { DayFault, MissingFact } from "./vouch.ts";
+import type { DayFault, MissingFact } from "./missing-metrics.ts";
 
 /** Fewer settled days say nothing about a month as a whole (accounting-rules: A month of 7 settled days or more). */
 const ENOUGH_DAYS = 7;

@@ -2,7 +2,7 @@ import { GridmeterError } from "../../shared/errors.ts";
 import type { CountedMonth } from "../counting/count-month.ts";
 import type { Damage } from "../counting/ledger.ts";
 import type { UsageGroup } from "../counting/usage.ts";
-import { explainCpu, lookForCpu } from "../counting/vouch.ts";
+import { explainCpu, lookForCpu } from "../counting/missing-metrics.ts";
 import type { Monitoring } from "../model/monitoring.ts";
 import { type Tenant, type Unit, isIndividual, voOf } from "../model/tenant.ts";
 import { endOfDay, startOf } from "../model/time.ts";

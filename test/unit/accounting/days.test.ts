@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { firstPiece, lookAhead, stretches, watchWindow } from "../../../lib/accounting/counting/schedule.ts";
+import { firstPiece, lookAhead, stretches, watchWindow } from "../../../lib/accounting/counting/month-plan.ts";
 import { findGaps, observe } from "../../../lib/accounting/counting/coverage.ts";
 import {
   addMonths,

@@ -6,7 +6,7 @@ import { JobList } from "../../../lib/accounting/counting/jobs.ts";
 import type { RunResult } from "../../../lib/accounting/run.ts";
 import type { DayUsage } from "../../../lib/accounting/counting/usage.ts";
 import type { OpenPod } from "../../../lib/accounting/counting/pods.ts";
-import type { Vouched } from "../../../lib/accounting/counting/vouch.ts";
+import type { JudgedFacts } from "../../../lib/accounting/counting/missing-metrics.ts";
 import type { Job, Series } from "../../simulator/index.ts";
 import { dropped, metric } from "../../simulator/situations/held.ts";
 import {
@@ -27,7 +27,7 @@ import {
 } from "./world.ts";
 import type { WorldRun } from "./world.ts";
 
-const NOTHING_WRONG: Vouched = { faults: new Map(), unproven: new Set(), few: new Map() };
+const NOTHING_WRONG: JudgedFacts = { faults: new Map(), unproven: new Set(), few: new Map() };
 
 const GRID = tenant("grid");
 const NOW = "2025-03-20";

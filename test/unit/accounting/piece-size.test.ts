@@ -7,7 +7,7 @@ import {
   type PieceSize,
   STOPPABLE_PIECE_SIZE,
   pieceSizeAfter,
-} from "../../../lib/accounting/counting/schedule.ts";
+} from "../../../lib/accounting/counting/month-plan.ts";
 import type { Monitoring } from "../../../lib/accounting/model/monitoring.ts";
 import { ended, cluster, at, tenant, texts, World } from "./world.ts";
 import { MemoryMonitoring } from "../../support/memory-monitoring.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { checkOverlap } from "../../../lib/accounting/counting/overlap.ts";
+import { checkOverlap } from "../../../lib/accounting/counting/tenant-overlap.ts";
 import type { Tenant } from "../../../lib/accounting/model/tenant.ts";
 import { GridmeterError } from "../../../lib/shared/errors.ts";
 import { STACK } from "../../simulator/index.ts";

@@ -24,7 +24,7 @@ export type DayFault =
       readonly example: string;
     };
 
-export type Vouched = {
+export type JudgedFacts = {
   readonly faults: ReadonlyMap<string, DayFault>;
   /** days of which it is not yet known whether requests are missing: they are published, but not stored */
   readonly unproven: ReadonlySet<string>;
@@ -45,13 +45,13 @@ type Tally = { finished: number; withStart: number; withRequest: number };
  * Judges the days of a piece by whether their facts vouch for each other (accounting-rules: Facts vouch, Mixed answers). A fact
  * that pods of a day lack is looked for in all visible namespaces.
  */
-export async function vouch(
+export async function judgeFacts(
   monitoring: Monitoring,
   days: readonly [string, ...string[]],
   finished: Iterable<FinishedPod>,
   lacking: readonly LackingPod[],
   options: VouchOptions,
-): Promise<Vouched> {
+): Promise<JudgedFacts> {
   const tallies = tally(days, finished);
   const present = presenceOf(monitoring, days);
   const faults = new Map<string, DayFault>();
