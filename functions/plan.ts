@@ -1,12 +1,13 @@
 import { type SQSClient, SendMessageBatchCommand } from "@aws-sdk/client-sqs";
 import type { Context } from "aws-lambda";
 import { z } from "zod";
+import { refuseOverlap } from "../lib/accounting/counting/tenant-overlap.ts";
 import { sqsError, unitGroup } from "../lib/accounting/delivery/notifications.ts";
 import type { Tenant } from "../lib/accounting/model/tenant.ts";
 import { type Request, addMonths, endOfMonth, monthOf, startOf } from "../lib/accounting/model/time.ts";
 import { preview } from "../lib/accounting/plan.ts";
 import { chosenTenants, runPorts } from "../lib/accounting/ports.ts";
-import { refuseOverlap, runAccounting } from "../lib/accounting/run.ts";
+import { runAccounting } from "../lib/accounting/run.ts";
 import { parseInstant } from "../lib/accounting/settings/formats.ts";
 import type { LoadedSettings } from "../lib/accounting/settings/load.ts";
 import { MemoryStore, type ObjectStore, ReadOnlyStore } from "../lib/accounting/store/store.ts";

@@ -8,7 +8,7 @@ import {
   submitManual,
   unpin,
 } from "../../lib/accounting/publishing/manual.ts";
-import type { Damage } from "../../lib/accounting/counting/ledger.ts";
+import type { Damage } from "../../lib/accounting/store/json.ts";
 import { GridmeterError, errorSummary, errorText } from "../../lib/shared/errors.ts";
 import { LARGEST_FILE } from "../../lib/accounting/publishing/manual-file.ts";
 import { isMonth } from "../../lib/accounting/model/time.ts";

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type Damage, type KeptMonth, Ledger } from "../../lib/accounting/counting/ledger.ts";
+import { Ledger } from "../../lib/accounting/counting/ledger.ts";
+import { type Damage } from "../../lib/accounting/store/json.ts";
 import { type UnitState, readState, readStates, writeState } from "../../lib/accounting/publishing/state.ts";
 import type { Tenant } from "../../lib/accounting/model/tenant.ts";
 import type { DayUsage } from "../../lib/accounting/counting/usage.ts";
@@ -39,7 +40,7 @@ function usage(day: string, jobs = 1): DayUsage {
   };
 }
 /** What is read of a month that has these days. */
-const kept = (...days: readonly DayUsage[]): KeptMonth => ({
+const kept = (...days: readonly DayUsage[]): Awaited<ReturnType<Ledger["read"]>> => ({
   days: new Map(days.map((each) => [each.day, each])),
   older: new Set(),
 });

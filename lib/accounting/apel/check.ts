@@ -1,5 +1,5 @@
 import { Buffer } from "node:buffer";
-import { monthEnd, monthName, monthStart } from "../model/time.ts";
+import { DAY, endOfMonth, monthName, startOf } from "../model/time.ts";
 import { parsedKey } from "./keys.ts";
 import { parseMessage } from "./parse.ts";
 import type { Field, ParsedRecord, RecordKind } from "./record.ts";
@@ -84,8 +84,6 @@ export function readChecked(
   return { problems: problems.list(), warnings, kind, records };
 }
 
-const DAY = 86_400;
-
 /** A field's integer, or undefined if it is absent, null or malformed (which is reported elsewhere). */
 function integer(record: ParsedRecord, name: string): number | undefined {
   const number = digits(record.fields.get(name)?.value ?? "");
@@ -102,8 +100,8 @@ function monthProblems(record: ParsedRecord, now: number): Problem[] {
   if (year === undefined || month === undefined) return [];
   if (month < 1 || month > 12) return [at(record, "Month", "month-range", `Month ${month} is not 1 to 12`)];
   if (year < 1 || year > 9998) return [at(record, "Year", "month-range", `Year ${year} is no year of our time`)];
-  const [start, end] = [monthStart(year, month), monthEnd(year, month)];
   const name = monthName(year, month);
+  const [start, end] = [startOf(name), endOfMonth(name)];
   const problems: Problem[] = [];
   if (start > now) problems.push(at(record, "Month", "month-in-future", `the month ${name} has not begun`));
   for (const key of ["EarliestEndTime", "LatestEndTime"]) {

@@ -1,6 +1,6 @@
 import { GridmeterError } from "../../shared/errors.ts";
 import type { ServiceLevel } from "../model/tenant.ts";
-import { monthStart } from "../model/time.ts";
+import { monthName, startOf } from "../model/time.ts";
 import { readChecked } from "./check.ts";
 import type { ApelRecord, IndividualRecord, NormalisedRecord, ParsedRecord, SummaryRecord } from "./record.ts";
 import { benchmarkType, decimal, digits, isNull, problemText, quote, storedEntry } from "./values.ts";
@@ -76,7 +76,7 @@ function user(read: Reader) {
 
 function monthly(read: Reader) {
   const [year, month] = [read.integer("Year"), read.integer("Month")];
-  const start = monthStart(year, month);
+  const start = startOf(monthName(year, month));
   return {
     ...user(read),
     year,

@@ -1,5 +1,5 @@
 import type { MessageFormat, ServiceLevel } from "../model/tenant.ts";
-import { monthName, monthOf, monthStart } from "../model/time.ts";
+import { monthName, monthOf, startOf } from "../model/time.ts";
 import { type BenchmarkType, type Problem, benchmarkDict, decimalText, digits, isNull } from "./values.ts";
 
 /**
@@ -279,7 +279,7 @@ export function zeroed(
 ): SummaryRecord | NormalisedRecord | SyncRecord;
 export function zeroed(record: SummaryRecord | NormalisedRecord | SyncRecord) {
   if (record.kind === "sync") return { ...record, numberOfJobs: 0 };
-  const start = monthStart(record.year, record.month);
+  const start = startOf(monthName(record.year, record.month));
   const empty = { wallDuration: 0, cpuDuration: 0, numberOfJobs: 0, earliestEndTime: start, latestEndTime: start };
   if (record.kind === "summary") return { ...record, ...empty };
   return { ...record, ...empty, normalisedWallDuration: 0, normalisedCpuDuration: 0 };

@@ -5,7 +5,7 @@ export type MessageFormat = "summary-0.2" | "summary-0.4" | "normalised-0.4" | "
 export type ServiceLevel = { readonly type: BenchmarkType; readonly value: number };
 
 /** `core-seconds` as KAPEL (durations already multiplied by cores), or `wallclock` (APEL multiplies by Processors). */
-export type AccountingModel = "core-seconds" | "wallclock";
+type AccountingModel = "core-seconds" | "wallclock";
 
 /** Which pods are a tenant's: the namespace and the extra label matchers that tell clusters apart. */
 export type Selection = {

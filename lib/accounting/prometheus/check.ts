@@ -1,8 +1,8 @@
 import { DateTime } from "luxon";
 import { GridmeterError } from "../../shared/errors.ts";
 import { least } from "../../shared/lists.ts";
-import { findGaps, joined } from "../counting/coverage.ts";
-import { explainCpu, lookForCpu } from "../counting/missing-metrics.ts";
+import { findGaps, joined } from "../model/gaps.ts";
+import { explainCpu, lookForCpu } from "../counting/cadvisor.ts";
 import { CELL, type Window } from "../model/monitoring.ts";
 import { type Selection, type Tenant, isIndividual } from "../model/tenant.ts";
 import { showStretches } from "../model/time.ts";

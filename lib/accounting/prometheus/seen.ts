@@ -1,5 +1,5 @@
 import { append, greatest } from "../../shared/lists.ts";
-import { GAP } from "../counting/coverage.ts";
+import { hasGapLength } from "../model/gaps.ts";
 import { CELL, type Sighting, type Window } from "../model/monitoring.ts";
 import type { Selection } from "../model/tenant.ts";
 import type { Client } from "./client.ts";
@@ -108,7 +108,7 @@ async function isGap(
   tenantNamespaces: readonly string[],
 ): Promise<boolean> {
   // A shorter stretch is no gap, so that nothing more is asked about it.
-  if (run.to - run.from < GAP) return false;
+  if (!hasGapLength(run)) return false;
   const before = run.from > window.from ? run.from : await lastPodsBefore(client, selection, run.from);
   const edges = [...(before === undefined ? [] : [before]), ...(run.to < window.to ? [run.to + CELL] : [])];
   for (const edge of edges) if (await hasSteadyPod(client, selection, edge, tenantNamespaces)) return true;

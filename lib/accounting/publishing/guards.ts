@@ -1,8 +1,8 @@
 import { GridmeterError } from "../../shared/errors.ts";
 import type { CountedMonth } from "../counting/count-month.ts";
-import type { Damage } from "../counting/ledger.ts";
+import type { Damage } from "../store/json.ts";
 import type { UsageGroup } from "../counting/usage.ts";
-import { explainCpu, lookForCpu } from "../counting/missing-metrics.ts";
+import { explainCpu, lookForCpu } from "../counting/cadvisor.ts";
 import type { Monitoring } from "../model/monitoring.ts";
 import { type Tenant, type Unit, isIndividual, voOf } from "../model/tenant.ts";
 import { endOfDay, startOf } from "../model/time.ts";

@@ -3,7 +3,7 @@ import pLimit from "p-limit";
 import { z } from "zod";
 import { apelKey } from "../apel/keys.ts";
 import type { ApelRecord, SyncRecord } from "../apel/record.ts";
-import { type Damage, readJson } from "../counting/ledger.ts";
+import { type Damage, readJson } from "../store/json.ts";
 import type { Unit } from "../model/tenant.ts";
 import { yearAndMonth } from "../model/time.ts";
 import type { ObjectStore } from "../store/store.ts";

@@ -4,7 +4,7 @@ import { append } from "../../shared/lists.ts";
 import { MAX_BYTES, MAX_RECORDS } from "../apel/check.ts";
 import { apelKey } from "../apel/keys.ts";
 import { problemText } from "../apel/values.ts";
-import type { Damage } from "../counting/ledger.ts";
+import type { Damage } from "../store/json.ts";
 import { type OutgoingMessage, putGeneration } from "../delivery/outgoing.ts";
 import type { Unit } from "../model/tenant.ts";
 import type { ObjectStore } from "../store/store.ts";

@@ -5,7 +5,7 @@ import { readMessage } from "../apel/read.ts";
 import type { ApelRecord } from "../apel/record.ts";
 import type { ApelMessage } from "../apel/write.ts";
 import type { CountedMonth } from "../counting/count-month.ts";
-import { type Damage, setAsideDamaged } from "../counting/ledger.ts";
+import { type Damage, setAsideDamaged } from "../store/json.ts";
 import { type OutgoingKey, contentFault, listGenerations, putGeneration } from "../delivery/outgoing.ts";
 import { type Tenant, type Unit, isIndividual, voOf } from "../model/tenant.ts";
 import type { ObjectStore } from "../store/store.ts";

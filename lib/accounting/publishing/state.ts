@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type Damage, readJson } from "../counting/ledger.ts";
+import { type Damage, readJson } from "../store/json.ts";
 import { LAST_GENERATION } from "../delivery/outgoing.ts";
 import type { Tenant, Unit } from "../model/tenant.ts";
 import { type ObjectStore, safeSegment } from "../store/store.ts";

@@ -14,11 +14,10 @@ import {
 } from "../../../lib/accounting/publishing/state.ts";
 import { listGenerations } from "../../../lib/accounting/delivery/outgoing.ts";
 import { MemoryStore } from "../../../lib/accounting/store/store.ts";
-import { at, HOST, SITE, tenant } from "./world.ts";
+import { at, GRID, HOST, SITE, tenant } from "./world.ts";
 
 const NOW = at("2025-02-10");
 const UNIT = { site: SITE, submitHost: HOST, month: "2025-02" };
-const GRID = tenant("grid");
 const OPTIONS = { now: NOW, force: false, allowDecrease: false, open: true };
 
 function want(jobs: number, one = GRID): Want {

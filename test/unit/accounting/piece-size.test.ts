@@ -1,31 +1,23 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import {
-  FIRST_PIECE_SIZE,
-  JOBS_PIECE_SIZE,
-  MOST_PODS,
-  type PieceSize,
-  STOPPABLE_PIECE_SIZE,
-  pieceSizeAfter,
-} from "../../../lib/accounting/counting/month-plan.ts";
+import { firstPieceSize, pieceSizeAfter } from "../../../lib/accounting/counting/pieces.ts";
 import type { Monitoring } from "../../../lib/accounting/model/monitoring.ts";
-import { ended, cluster, at, tenant, texts, World } from "./world.ts";
+import { at, cluster, DAY, ended, tenant, texts, World } from "./world.ts";
 import { MemoryMonitoring } from "../../support/memory-monitoring.ts";
 import { changedMonitoring } from "../../support/stub-monitoring.ts";
 
+const FIGURES = firstPieceSize({ format: "summary-0.2" }, false);
+const JOB_RECORDS = firstPieceSize({ format: "individual-0.4" }, false);
+const STOPPABLE = firstPieceSize({ format: "summary-0.2" }, true);
+
 /** The sizes that are asked one after the other by a server to which a day in a piece of so many days costs that much. */
-function sizes(
-  cost: (days: number) => number,
-  podsADay = 100,
-  first: PieceSize = FIRST_PIECE_SIZE,
-  mostPods: number = MOST_PODS.figures,
-): number[] {
+function sizes(cost: (days: number) => number, podsADay = 100, first = FIGURES): number[] {
   const found: number[] = [];
-  let pace = first;
+  let size = first;
   for (let index = 0; index < 4; index += 1) {
-    const { days } = pace;
+    const { days } = size;
     found.push(days);
-    pace = pieceSizeAfter(pace, { days, seconds: days * cost(days), pods: days * podsADay }, mostPods);
+    size = pieceSizeAfter(size, { days, seconds: days * cost(days), pods: days * podsADay });
   }
   return found;
 }
@@ -37,22 +29,21 @@ describe("the size of pieces follows what is measured", () => {
     expect(sizes(() => 1, 10_000_000)).toEqual([32, 1, 1, 1]);
   });
 
-  test("a week of single jobs, then as many days as memory holds", () => {
-    const singles = (podsADay: number) => sizes(() => 1, podsADay, JOBS_PIECE_SIZE, MOST_PODS.jobs);
-    expect(singles(100)).toEqual([8, 16, 32, 32]);
-    expect(singles(10_000)).toEqual([8, 13, 13, 13]);
-    expect(singles(1_000_000)).toEqual([8, 1, 1, 1]);
+  test("a week of job records, then as many days as memory holds", () => {
+    const jobRecords = (podsADay: number) => sizes(() => 1, podsADay, JOB_RECORDS);
+    expect(jobRecords(100)).toEqual([8, 16, 32, 32]);
+    expect(jobRecords(10_000)).toEqual([8, 13, 13, 13]);
+    expect(jobRecords(1_000_000)).toEqual([8, 1, 1, 1]);
   });
 
   test("where a run may be stopped it doubles from four days on, where larger pieces are cheaper or cost the same", () => {
-    const from = STOPPABLE_PIECE_SIZE;
-    expect(sizes((days) => 10 + 5 / days, 100, from)).toEqual([4, 8, 16, 32]);
-    expect(sizes(() => 1, 100, from)).toEqual([4, 8, 16, 32]);
+    expect(sizes((days) => 10 + 5 / days, 100, STOPPABLE)).toEqual([4, 8, 16, 32]);
+    expect(sizes(() => 1, 100, STOPPABLE)).toEqual([4, 8, 16, 32]);
   });
 
   test("it goes back to the size before one that is clearly dearer, and stays", () => {
-    expect(sizes((days) => (days > 6 ? 2 : 1), 100, STOPPABLE_PIECE_SIZE)).toEqual([4, 8, 4, 4]);
-    const wide = pieceSizeAfter(pieceSizeAfter(STOPPABLE_PIECE_SIZE, { days: 4, seconds: 4, pods: 1 }), {
+    expect(sizes((days) => (days > 6 ? 2 : 1), 100, STOPPABLE)).toEqual([4, 8, 4, 4]);
+    const wide = pieceSizeAfter(pieceSizeAfter(STOPPABLE, { days: 4, seconds: 4, pods: 1 }), {
       days: 8,
       seconds: 8,
       pods: 1,
@@ -61,14 +52,12 @@ describe("the size of pieces follows what is measured", () => {
   });
 
   test("what is only a little dearer may be chance", () => {
-    expect(sizes((days) => 1 + days / 100, 100, STOPPABLE_PIECE_SIZE)).toContain(32);
+    expect(sizes((days) => 1 + days / 100, 100, STOPPABLE)).toContain(32);
   });
 
   test("without a clock it stays, and remainders say nothing", () => {
-    expect(pieceSizeAfter(STOPPABLE_PIECE_SIZE, { days: 4, seconds: undefined, pods: 1 })).toEqual(
-      STOPPABLE_PIECE_SIZE,
-    );
-    expect(pieceSizeAfter(STOPPABLE_PIECE_SIZE, { days: 2, seconds: 100, pods: 1 })).toEqual(STOPPABLE_PIECE_SIZE);
+    expect(pieceSizeAfter(STOPPABLE, { days: 4, seconds: undefined, pods: 1 })).toEqual(STOPPABLE);
+    expect(pieceSizeAfter(STOPPABLE, { days: 2, seconds: 100, pods: 1 })).toEqual(STOPPABLE);
   });
 
   test("it always asks for a day at least", () => {
@@ -82,11 +71,11 @@ describe("the size of pieces follows what is measured", () => {
           }),
         ),
         (pieces) => {
-          let pace: PieceSize = FIRST_PIECE_SIZE;
+          let size = FIGURES;
           for (const piece of pieces) {
-            pace = pieceSizeAfter(pace, piece);
-            expect(pace.days).toBeGreaterThanOrEqual(1);
-            expect(pace.days).toBeLessThanOrEqual(32);
+            size = pieceSizeAfter(size, piece);
+            expect(size.days).toBeGreaterThanOrEqual(1);
+            expect(size.days).toBeLessThanOrEqual(32);
           }
         },
       ),
@@ -94,7 +83,7 @@ describe("the size of pieces follows what is measured", () => {
   });
 });
 
-test("a month of single jobs is asked for in pieces, one of figures at once", async () => {
+test("a month of job records is asked for in pieces, one of figures at once", async () => {
   const first = new World(cluster([ended("2025-01-30T12:00")]));
   const asked = async (more: Parameters<typeof tenant>[1]) => {
     const world = new World(first.cluster, first.series);
@@ -106,7 +95,7 @@ test("a month of single jobs is asked for in pieces, one of figures at once", as
 });
 
 test("a run whose server takes long pieces well and one whose server does not publish the same", async () => {
-  const jobs = Array.from({ length: 180 }, (_, day) => ended(at("2024-10-01T12:00") + day * 86_400));
+  const jobs = Array.from({ length: 180 }, (_, day) => ended(at("2024-10-01T12:00") + day * DAY));
   const world = new World(cluster(jobs, { from: at("2024-10-01") }));
   const tenants = [tenant("grid")];
   const messages: unknown[] = [];
@@ -119,7 +108,7 @@ test("a run whose server takes long pieces well and one whose server does not pu
       let now = 0;
       return changedMonitoring(memory, {
         facts: async (fact, window, take, only) => {
-          const days = Math.floor((window.to - window.from) / 86_400);
+          const days = Math.floor((window.to - window.from) / DAY);
           if (fact === "end") {
             asked.push(days);
             now += cost(days);

@@ -1,5 +1,5 @@
 import * as fc from "fast-check";
-import { monthEnd, monthStart } from "../../../../lib/accounting/model/time.ts";
+import { endOfMonth, monthName, startOf } from "../../../../lib/accounting/model/time.ts";
 import type {
   ApelRecord,
   IndividualRecord,
@@ -63,7 +63,8 @@ const monthly = fc
     fc.double({ min: 0, max: 1, noNaN: true }),
   )
   .map(([user, month, usage, a, b]) => {
-    const [start, end] = [monthStart(month.year, month.month), monthEnd(month.year, month.month)];
+    const name = monthName(month.year, month.month);
+    const [start, end] = [startOf(name), endOfMonth(name)];
     const at = (part: number) => Math.round(start + part * (end - start));
     return { ...user, ...month, ...usage, earliestEndTime: at(Math.min(a, b)), latestEndTime: at(Math.max(a, b)) };
   });
@@ -135,8 +136,8 @@ export const SUMMARY: SummaryRecord = {
   numberOfJobs: 3,
   processors: 0,
   nodeCount: 0,
-  earliestEndTime: monthStart(2026, 11) + 10,
-  latestEndTime: monthStart(2026, 11) + 4000,
+  earliestEndTime: startOf("2026-11") + 10,
+  latestEndTime: startOf("2026-11") + 4000,
   serviceLevel: { type: "si2k", value: 2975 },
 };
 const { kind: _kind, serviceLevel: _level, ...USAGE } = SUMMARY;
@@ -160,8 +161,8 @@ export const INDIVIDUAL: IndividualRecord = {
   memoryVirtual: 2_097_152,
   processors: 4,
   nodeCount: 1,
-  startTime: monthStart(2026, 11),
-  endTime: monthStart(2026, 11) + 3600,
+  startTime: startOf("2026-11"),
+  endTime: startOf("2026-11") + 3600,
   serviceLevel: { type: "hepscore23", value: 15.3 },
 };
 export const SYNC: SyncRecord = {
