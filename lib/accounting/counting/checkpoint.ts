@@ -73,6 +73,7 @@ export class Checkpoint {
 
   constructor(store: ObjectStore, run: string, damaged: (damage: Damage) => void) {
     this.#store = store;
+    // The folder is named as in earlier versions, whose runs may be under way.
     this.#folder = `scratch/${safeSegment(run)}`;
     this.#damaged = damaged;
   }

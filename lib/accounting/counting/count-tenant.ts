@@ -27,7 +27,7 @@ export type TenantCount = {
   readonly interrupted: boolean;
 };
 
-export type CountOptions = PlanOptions & {
+type CountOptions = PlanOptions & {
   readonly allowIncomplete: boolean;
   /** asked before each piece: true ends the counting; settled days are stored by then */
   readonly stop?: () => boolean;

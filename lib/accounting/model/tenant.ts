@@ -4,26 +4,27 @@ export type MessageFormat = "summary-0.2" | "summary-0.4" | "normalised-0.4" | "
 /** `value` has at most 3 decimals (APEL: ServiceLevel is DECIMAL(10,3)). */
 export type ServiceLevel = { readonly type: BenchmarkType; readonly value: number };
 
-/** `core-seconds` as KAPEL (durations already multiplied by cores), or `wallclock` (APEL multiplies by Processors). */
+/** Durations are either multiplied by the cores here (`core-seconds`, as in KAPEL), or by Processors at APEL (`wallclock`). */
 type AccountingModel = "core-seconds" | "wallclock";
 
-/** Which pods are a tenant's: the namespace and the extra label matchers that tell clusters apart. */
+/** Which pods are a tenant's, and how Prometheus labels them. */
 export type Selection = {
   readonly namespace: string;
-  /** PROMETHEUS_LABELS as PromQL matchers, e.g. `cluster="prod"`; sorted, so that their order changes no fingerprint */
+  /** PROMETHEUS_LABELS as PromQL matchers, e.g. `cluster="prod"`; sorted, so that the ledger's fingerprint does not depend on their order */
   readonly matchers: readonly string[];
   /** PROMETHEUS_LABEL_PREFIX, "" or e.g. "exported_" */
   readonly labelPrefix: string;
-  /** name of the `kube_pod_labels` label that names the VO, e.g. `label_vo` */
+  /** the label of `kube_pod_labels` that holds the VO, e.g. `label_vo` */
   readonly voLabel?: string;
   /** MONITORING_SELECTOR, a PromQL selector whose value is 1 where monitoring worked */
   readonly monitoringSelector?: string;
 };
 
-/** One tenant: what is counted, and how it is published. Names are unique within a configuration. */
+/** One tenant: what is counted, and how it is published. */
 export type Tenant = {
+  /** unique within a configuration */
   readonly name: string;
-  /** address of its Prometheus: two clusters may have the same namespace, and their days must never be taken for each other's */
+  /** the address of its Prometheus; it tells clusters apart that have a namespace of the same name */
   readonly server?: string;
   readonly selection: Selection;
   readonly site: string;
@@ -37,7 +38,7 @@ export type Tenant = {
   readonly format: MessageFormat;
   /** si2k already multiplied by 250; absent only with individual-0.3 */
   readonly serviceLevel?: ServiceLevel;
-  /** DEFAULT_CORES in milli-cores, for pods of which no container requests CPU */
+  /** DEFAULT_CORES in milli-cores: the size of pods of which no container requests CPU */
   readonly defaultMilliCores?: number;
   /** SETTLE, seconds */
   readonly settle: number;
@@ -46,15 +47,15 @@ export type Tenant = {
 };
 
 /**
- * The VO that a pod's label names, or null where it names none: APEL reads `none`, `null` (in any case of letters), the empty
- * text and blanks as nothing, and drops spaces around a name.
+ * The VO that a pod's label names, or null if it names none. As at APEL, `none` and `null` (in upper or lower case) and blank
+ * texts name none, and spaces around a name do not count.
  */
 export function voOfLabel(label: string | null | undefined): string | null {
   const name = label?.trim() ?? "";
   return isNull(name) ? null : name;
 }
 
-/** The VO of jobs with that label: VO_NAME where it names none. */
+/** The VO of jobs with that label: VO_NAME if it names none. */
 export function voOf(label: string | null | undefined, { vo }: Pick<Tenant, "vo">): string {
   return voOfLabel(label) ?? vo;
 }
@@ -67,7 +68,7 @@ export type Unit = {
   readonly month: string;
 };
 
-/** Whether a tenant publishes single jobs. */
+/** Whether a tenant publishes a record for each job. */
 export function isIndividual({ format }: Pick<Tenant, "format">): boolean {
   return format === "individual-0.3" || format === "individual-0.4";
 }

@@ -1,5 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Job } from "../../simulator/index.ts";
+import { MemoryMonitoring } from "../../support/memory-monitoring.ts";
+import { changedMonitoring } from "../../support/stub-monitoring.ts";
 import {
   at,
   bare,
@@ -135,5 +137,17 @@ describe("A month that, over 7 settled days or more, falls to less than a tenth 
     expect(countedIn(await world.run("2025-02-08T05:30", [GRID]), "2025-02").warnings).toEqual([]);
     expect(countedIn(await world.run("2025-02-08T07:30", [GRID]), "2025-02").warnings).toHaveLength(1);
     expect(countedIn(await world.run("2025-02-20T07:30", [GRID], FEBRUARY), "2025-02").warnings).toHaveLength(1);
+  });
+
+  test("not where none of its days could be counted", async () => {
+    const world = new World(cluster(january));
+    await world.run(NOW, [GRID], { gap: "2025-01" });
+    const monitoring = ({ selection }: typeof GRID) =>
+      changedMonitoring(new MemoryMonitoring(world.series, selection), {
+        facts: () => Promise.reject(new Error("broken")),
+      });
+    const result = await world.run(NOW, [GRID], { ...FEBRUARY, monitoring });
+    expect(outcomes(result)).toEqual({ "2025-02": "unexpected: broken" });
+    expect(countedIn(result, "2025-02").warnings).toEqual([]);
   });
 });
