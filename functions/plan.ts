@@ -7,7 +7,8 @@ import { MemoryStore, type ObjectStore, ReadOnlyStore } from "../lib/accounting/
 import { type Request, addMonths, endOfMonth, monthOf, startOf } from "../lib/accounting/model/time.ts";
 import { preview } from "../lib/accounting/plan.ts";
 import { chosenTenants, runPorts } from "../lib/accounting/ports.ts";
-import { refuseOverlap, runAccounting } from "../lib/accounting/run.ts";
+import { runAccounting } from "../lib/accounting/run.ts";
+import { refuseOverlap } from "../lib/accounting/counting/tenant-overlap.ts";
 import { parseInstant } from "../lib/accounting/settings/formats.ts";
 import type { LoadedSettings } from "../lib/accounting/settings/load.ts";
 import { summarise } from "../lib/accounting/summary.ts";

@@ -8,7 +8,7 @@ import {
   submitManual,
   unpin,
 } from "../../lib/accounting/publishing/manual.ts";
-import type { Damage } from "../../lib/accounting/store/store.ts";
+import type { Damage } from "../../lib/accounting/store/json.ts";
 import { problemText } from "../../lib/accounting/apel/values.ts";
 import { GridmeterError, errorSummary, errorText } from "../../lib/shared/errors.ts";
 import { LARGEST_FILE } from "../../lib/accounting/publishing/manual-file.ts";

@@ -3,7 +3,7 @@ import { Metrics } from "@aws-lambda-powertools/metrics";
 import type { S3Client } from "@aws-sdk/client-s3";
 import type { SQSClient } from "@aws-sdk/client-sqs";
 import { SSMClient } from "@aws-sdk/client-ssm";
-import type { Damage } from "../../lib/accounting/store/store.ts";
+import type { Damage } from "../../lib/accounting/store/json.ts";
 import type { Unit } from "../../lib/accounting/model/tenant.ts";
 import { notificationsOf, notify } from "../../lib/accounting/delivery/notifications.ts";
 import { parseOutgoingKey, unitPrefix } from "../../lib/accounting/delivery/outgoing.ts";

@@ -1,8 +1,9 @@
 import { DateTime } from "luxon";
 import { GridmeterError } from "../shared/errors.ts";
 import { least } from "../shared/lists.ts";
-import { findGaps, joined } from "./counting/coverage.ts";
-import { REFUSED_ABOVE, explainCpu, lookForCpu } from "./counting/missing-cpu.ts";
+import { findGaps, joined } from "./model/gaps.ts";
+import { explainCpu, lookForCpu } from "./counting/cadvisor.ts";
+import { REFUSED_ABOVE } from "./counting/missing-cpu.ts";
 import { CELL, type Window } from "./model/monitoring.ts";
 import { inParts } from "./model/split.ts";
 import { type Selection, type Tenant, isIndividual } from "./model/tenant.ts";

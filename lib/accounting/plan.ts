@@ -1,19 +1,21 @@
-import type { Damage, ObjectStore } from "./store/store.ts";
 import { Ledger } from "./counting/ledger.ts";
+import { type Damage } from "./store/json.ts";
+import { type MonthPlan, planMonth } from "./counting/month-plan.ts";
+import { stretches } from "./counting/pieces.ts";
 import { type Tenant, type Unit, isIndividual } from "./model/tenant.ts";
-import { type MonthPlan, planMonth, stretches } from "./counting/schedule.ts";
 import { type Request, periods } from "./model/time.ts";
 import { type UnitState, readState, sourceOf } from "./publishing/state.ts";
+import type { ObjectStore } from "./store/store.ts";
 
-/** What a run would do with one tenant's month, before anything is asked of Prometheus. */
+/** What a run would do with one tenant's month. */
 export type MonthPreview = {
   readonly tenant: Tenant;
   readonly plan: MonthPlan;
-  /** days asked for together */
+  /** the days to ask for; consecutive ones together */
   readonly pieces: readonly (readonly string[])[];
 };
 
-/** What is known of a unit that the run would decide about. */
+/** A unit that a run would publish, or find unchanged: its tenants, and what is known to be published of it. */
 export type UnitPreview = {
   readonly unit: Unit;
   readonly tenants: readonly string[];
@@ -23,8 +25,8 @@ export type UnitPreview = {
 type Preview = { readonly months: readonly MonthPreview[]; readonly units: readonly UnitPreview[] };
 
 /**
- * What `gridmeter plan` shows: which months, days and stretches a run at `now` would ask for, which days are settled in the
- * ledger, and which units it would publish. Asks Prometheus nothing.
+ * What `gridmeter plan` shows of a run at `now`: which days it would ask for, which days are settled in the ledger, and which
+ * units it would publish. Prometheus is not asked.
  * @throws period_invalid, store_failed
  */
 export async function preview(

@@ -1,26 +1,26 @@
 import pLimit from "p-limit";
 import { GridmeterError } from "../shared/errors.ts";
-import { greatest, least } from "../shared/lists.ts";
-import { type CountedMonth, countedMonth } from "./counting/count-month.ts";
-import { type CountOptions, NOT_SEEN, type TenantCount, countTenant } from "./counting/count-tenant.ts";
-import type { Damage, ObjectStore } from "./store/store.ts";
-import { Checkpoint, Ledger } from "./counting/ledger.ts";
+import { Checkpoint } from "./counting/checkpoint.ts";
+import type { CountedMonth } from "./counting/count-month.ts";
+import { type TenantCount, countTenant, readTenant } from "./counting/count-tenant.ts";
+import { Ledger } from "./counting/ledger.ts";
+import { refuseOverlap } from "./counting/tenant-overlap.ts";
 import type { Monitoring } from "./model/monitoring.ts";
 import { type Tenant, isIndividual } from "./model/tenant.ts";
-import { checkOverlap } from "./counting/overlap.ts";
-import { planMonth } from "./counting/schedule.ts";
-import { type Period, type Request, addMonths, periods } from "./model/time.ts";
+import { type Period, type Request, periods } from "./model/time.ts";
 import { isOpen } from "./publishing/decide.ts";
 import { type UnitOutcome, publishMonth } from "./publishing/publish.ts";
 import { readState, sourceOf } from "./publishing/state.ts";
+import type { Damage } from "./store/json.ts";
+import type { ObjectStore } from "./store/store.ts";
 
-/** Tenants counted side by side; each connection limits its own queries. */
+/** Tenants that are counted at the same time; each connection limits its own queries. */
 const TENANTS_AT_ONCE = 2;
 
 export type RunPorts = {
   /** ledger and state */
   readonly store: ObjectStore;
-  /** outgoing messages; the same as `store` unless they go elsewhere */
+  /** outgoing messages; absent: `store` */
   readonly outbox?: ObjectStore;
   readonly monitoring: (tenant: Tenant) => Monitoring;
 };
@@ -28,14 +28,15 @@ export type RunPorts = {
 export type RunOptions = {
   readonly now: number;
   readonly request: Request;
-  /** --tenant: only these are counted, and only their units published; the others' figures come from the ledger */
+  /** --tenant: only these are counted, and only their units are published; the figures of the others come from the ledger */
   readonly only?: readonly string[];
   readonly recount: boolean;
   readonly force: boolean;
   readonly allowDecrease: boolean;
   readonly allowIncomplete: boolean;
+  /** asked before each piece but the first: true ends the counting */
   readonly stop?: () => boolean;
-  /** name of a run that may need several invocations; all of them must give the same `now` */
+  /** the name of a run that may need several invocations; all of them must give the same `now` */
   readonly run?: string;
   readonly progress?: (tenant: Tenant, done: number, days: number) => void;
 };
@@ -50,15 +51,15 @@ export type RunResult = {
   readonly now: number;
   readonly months: readonly MonthResult[];
   readonly tenants: readonly { readonly tenant: Tenant; readonly count: TenantCount }[];
-  /** stored objects that were found damaged, set aside and made again */
+  /** stored objects that were damaged: a copy was set aside, and they are written again */
   readonly damaged: readonly Damage[];
-  /** stopped before everything was counted (RunOptions.stop); nothing was published then */
+  /** stopped before everything was counted (`RunOptions.stop`); nothing was published then */
   readonly interrupted: boolean;
 };
 
 /**
- * One accounting run: counts every tenant's months, then publishes every unit (Site, SubmitHost, month). A fault of one
- * month or tenant never fails another; each is in the result with its error.
+ * One accounting run: counts the months of every tenant, then publishes every unit (Site, SubmitHost, month). A fault of one
+ * month or tenant does not fail another: it is in the result as an error.
  * @throws period_invalid; tenants_overlap; store_failed if the ledger cannot be read at all
  */
 export async function runAccounting(
@@ -66,74 +67,55 @@ export async function runAccounting(
   ports: RunPorts,
   options: RunOptions,
 ): Promise<RunResult> {
-  const { now } = options;
-  const auto = options.request.mode === "auto";
-  const months = periods(options.request, now);
+  const { now, request, run } = options;
+  const months = periods(request, now);
   const damaged: Damage[] = [];
   const note = (damage: Damage): void => void damaged.push(damage);
+  await refuseOverlap(tenants, ports.monitoring, request, now);
+  const checkpoint = run === undefined ? undefined : new Checkpoint(ports.store, run, note);
   const limit = pLimit(TENANTS_AT_ONCE);
-  await refuseOverlap(tenants, ports.monitoring, options.request, now);
-  const checkpoint = options.run === undefined ? undefined : new Checkpoint(ports.store, options.run, note);
   const counts = await Promise.all(
     tenants.map((tenant) =>
-      limit(async () => {
-        const ledger = new Ledger(ports.store, tenant, note);
-        const published = await publishedDays(ports.store, tenant, months, note);
-        const countOptions: CountOptions = {
-          now,
-          auto,
-          recount: options.recount,
-          allowIncomplete: options.allowIncomplete,
-          jobsWanted: (month, day) => isIndividual(tenant) && published.get(month)?.has(day) !== true,
-          ...(options.stop === undefined ? {} : { stop: options.stop }),
-          ...(checkpoint === undefined ? {} : { checkpoint }),
-          progress: (done, days) => options.progress?.(tenant, done, days),
-        };
-        const counted = options.only === undefined || options.only.includes(tenant.name);
-        const count = counted
-          ? await countTenant(tenant, months, { monitoring: ports.monitoring(tenant), ledger }, countOptions)
-          : await fromLedger(tenant, months, ledger, countOptions);
-        return { tenant, count };
-      }),
+      limit(async () => ({ tenant, count: await countOrRead(tenant, months, ports, options, checkpoint, note) })),
     ),
   );
   const interrupted = counts.some(({ count }) => count.interrupted);
   const results: MonthResult[] = [];
   for (const period of months) {
     const counted = counts.flatMap(({ count }) => count.months.filter((month) => month.period.month === period.month));
-    const units = interrupted
-      ? []
-      : await publishMonth({ store: ports.store, outbox: ports.outbox ?? ports.store }, period.month, counted, {
-          now,
-          force: options.force,
-          allowDecrease: options.allowDecrease,
-          open: (month) => auto && isOpen(month, now),
-          damaged: note,
-          ...(options.only === undefined ? {} : { only: options.only }),
-        });
+    const units = interrupted ? [] : await publish(period.month, counted, ports, options, note);
     results.push({ period, counted, units });
   }
   if (!interrupted) await checkpoint?.clear();
   return { now, months: results, tenants: counts, damaged, interrupted };
 }
 
-/**
- * Refuses tenants that select the same pods in the months asked for: their jobs would count twice.
- * @throws tenants_overlap; period_invalid; what the monitoring throws
- */
-export async function refuseOverlap(
-  tenants: readonly Tenant[],
-  monitoring: RunPorts["monitoring"],
-  request: Request,
-  now: number,
-): Promise<void> {
-  const months = periods(request, now);
-  const from = least(months.map((month) => month.from));
-  const to = Math.min(now, greatest(months.map((month) => month.to)));
-  await checkOverlap(tenants, monitoring, { from, to });
+/** Counts a tenant, or reads what the ledger has of it if --tenant leaves it out. */
+async function countOrRead(
+  tenant: Tenant,
+  months: readonly Period[],
+  { store, monitoring }: RunPorts,
+  { now, request, recount, allowIncomplete, only, stop, progress }: RunOptions,
+  checkpoint: Checkpoint | undefined,
+  damaged: (damage: Damage) => void,
+): Promise<TenantCount> {
+  const ledger = new Ledger(store, tenant, damaged);
+  const published = await publishedDays(store, tenant, months, damaged);
+  const options = {
+    now,
+    auto: request.mode === "auto",
+    recount,
+    allowIncomplete,
+    jobsWanted: (month: string, day: string) => isIndividual(tenant) && published.get(month)?.has(day) !== true,
+    ...(stop === undefined ? {} : { stop }),
+    ...(checkpoint === undefined ? {} : { checkpoint }),
+    progress: (done: number, days: number) => progress?.(tenant, done, days),
+  };
+  if (only !== undefined && !only.includes(tenant.name)) return readTenant(tenant, months, ledger, options);
+  return countTenant(tenant, months, { monitoring: monitoring(tenant), ledger }, options);
 }
 
-/** Days of which the tenant's single jobs are published already, by month. */
+/** The days of which a tenant's job records are published already, by month. */
 async function publishedDays(
   store: ObjectStore,
   tenant: Tenant,
@@ -150,43 +132,25 @@ async function publishedDays(
   return new Map(byMonth);
 }
 
-/** A tenant that --tenant leaves out: its months as the ledger has them, or an error where days are missing. */
-async function fromLedger(
-  tenant: Tenant,
-  months: readonly Period[],
-  ledger: Ledger,
-  options: CountOptions,
-): Promise<TenantCount> {
-  const counted = await Promise.all(
-    months.map(async (period): Promise<CountedMonth> => {
-      const plan = await planMonth(tenant, period, ledger, {
-        ...options,
-        recount: false,
-        auto: false,
-        jobsWanted: () => false,
-      });
-      const month = { plan, observed: new Map(), fresh: new Map() };
-      const before = [...(await ledger.read(addMonths(period.month, -1))).days.values()];
-      const known = countedMonth(tenant, month, { ...options, jobsWanted: () => false }, NOT_SEEN, before);
-      return plan.needed.length === 0 ? known : { ...known, error: incomplete(tenant, period, plan.needed) };
-    }),
-  );
-  return {
-    months: counted,
-    asked: { days: 0, pieces: 0 },
-    interrupted: false,
-  };
+/** Publishes the units of a month. */
+function publish(
+  month: string,
+  counted: readonly CountedMonth[],
+  { store, outbox = store }: RunPorts,
+  { now, request, force, allowDecrease, only }: RunOptions,
+  damaged: (damage: Damage) => void,
+): Promise<readonly UnitOutcome[]> {
+  return publishMonth({ store, outbox }, month, counted, {
+    now,
+    force,
+    allowDecrease,
+    open: (each) => request.mode === "auto" && isOpen(each, now),
+    damaged,
+    ...(only === undefined ? {} : { only }),
+  });
 }
 
-function incomplete(tenant: Tenant, period: Period, missing: readonly string[]): GridmeterError {
-  return new GridmeterError(
-    "ledger_incomplete",
-    `${tenant.name} shares ${tenant.site} ${tenant.submitHost} but was left out by --tenant, and ${missing.length} of its days of ${period.month} are not settled in the ledger ` +
-      `(first: ${missing[0] ?? ""}). Nothing was published for that month, since it would be too low. Run without --tenant.`,
-  );
-}
-
-/** Every error of a run: of months that could not be counted and of units that were not published. */
+/** Every error of a run, once each: why months could not be counted and units were not published. */
 export function runErrors(result: RunResult): readonly unknown[] {
   const errors = result.months.flatMap((month) =>
     month.units.flatMap((unit) => (unit.error === undefined ? [] : [unit.error])),
@@ -194,7 +158,7 @@ export function runErrors(result: RunResult): readonly unknown[] {
   return [...new Set(errors)];
 }
 
-/** The command line's exit code for a run: 0 done, otherwise that of the gravest error (1 unexpected, then 4, 3, 2). */
+/** The command line's exit code: 0 without errors, else that of the gravest error (1 unexpected, then 4, 3, 2). */
 export function exitCode(errors: readonly unknown[]): 0 | 1 | 2 | 3 | 4 {
   const codes = errors.map((error) => (error instanceof GridmeterError ? error.exit : 1));
   const gravest: readonly (1 | 2 | 3 | 4)[] = [1, 4, 3, 2];

@@ -1,12 +1,13 @@
 import { type ErrorSummary, errorSummary } from "../shared/errors.ts";
 import { greatest, least } from "../shared/lists.ts";
 import type { CountedMonth } from "./counting/count-month.ts";
-import { withoutCpu } from "./counting/missing-cpu.ts";
 import { type LeftOut, leftOutOf } from "./counting/usage.ts";
+import { HOUR } from "./model/time.ts";
+import { withoutCpu } from "./counting/missing-cpu.ts";
 import type { UnitOutcome } from "./publishing/publish.ts";
 import { type RunResult, exitCode, runErrors } from "./run.ts";
 
-/** One tenant's month in figures. Times are epoch seconds; core hours are not rounded. */
+/** One tenant's month in figures. Times are epoch seconds; hours are not rounded. */
 export type TenantMonthSummary = {
   readonly tenant: string;
   readonly month: string;
@@ -16,9 +17,9 @@ export type TenantMonthSummary = {
   readonly firstEnd: number | null;
   readonly lastEnd: number | null;
   readonly leftOut: Readonly<Record<LeftOut, number>>;
-  /** wallclock: jobs without measured CPU use */
+  /** jobs without measured CPU use; 0 unless the model is wallclock */
   readonly jobsWithoutCpu: number;
-  /** days that are counted for good, and days counted afresh each run */
+  /** settled days, and days that the next run counts again */
   readonly days: { readonly settled: number; readonly open: number };
   readonly warnings: readonly string[];
   readonly error: ErrorSummary | null;
@@ -26,7 +27,7 @@ export type TenantMonthSummary = {
 
 export type UnitSummary = Omit<UnitOutcome, "unit" | "error" | "status"> &
   UnitOutcome["unit"] & {
-    /** `would_publish`: of a dry run, in which nothing is `published` */
+    /** a dry run has `would_publish` instead of `published` */
     readonly status: UnitOutcome["status"] | "would_publish";
     readonly error: ErrorSummary | null;
   };
@@ -56,8 +57,8 @@ function tenantMonth(month: CountedMonth): TenantMonthSummary {
     tenant: month.tenant.name,
     month: month.period.month,
     jobs: sum((group) => group.jobs),
-    coreHours: sum((group) => group.milliCoreSeconds) / 3_600_000,
-    wallHours: sum((group) => group.wallSeconds) / 3600,
+    coreHours: sum((group) => group.milliCoreSeconds) / (1000 * HOUR),
+    wallHours: sum((group) => group.wallSeconds) / HOUR,
     firstEnd: groups.length === 0 ? null : least(groups.map((group) => group.firstEnd)),
     lastEnd: groups.length === 0 ? null : greatest(groups.map((group) => group.lastEnd)),
     leftOut,

@@ -26,6 +26,10 @@ export async function within<T, Otherwise>(
   otherwise: Otherwise,
   { stop, sleep: wait = sleep }: LimitOptions = {},
 ): Promise<T | Otherwise> {
+  if (seconds <= 0) {
+    work.catch(() => undefined);
+    return otherwise;
+  }
   const settled = new AbortController();
   const end = () => settled.abort();
   if (stop?.aborted) end();

@@ -1,9 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { Damage, ObjectStore } from "../../lib/accounting/store/store.ts";
-import { type KeptMonth, Ledger } from "../../lib/accounting/counting/ledger.ts";
-import type { Tenant } from "../../lib/accounting/model/tenant.ts";
+import { Ledger } from "../../lib/accounting/counting/ledger.ts";
+import { type Damage } from "../../lib/accounting/store/json.ts";
 import { type UnitState, readState, readStates, writeState } from "../../lib/accounting/publishing/state.ts";
+import type { Tenant } from "../../lib/accounting/model/tenant.ts";
 import type { DayUsage } from "../../lib/accounting/counting/usage.ts";
+import type { ObjectStore } from "../../lib/accounting/store/store.ts";
 import { NOW, unit } from "./dirq-messages.ts";
 import { scratchDirectory } from "./store-script.ts";
 
@@ -39,7 +40,7 @@ function usage(day: string, jobs = 1): DayUsage {
   };
 }
 /** What is read of a month that has these days. */
-const kept = (...days: readonly DayUsage[]): KeptMonth => ({
+const kept = (...days: readonly DayUsage[]): Awaited<ReturnType<Ledger["read"]>> => ({
   days: new Map(days.map((each) => [each.day, each])),
   older: new Set(),
 });
@@ -129,7 +130,7 @@ export function ledgerContract(
         expect([...(await ledger().read("2025-01")).days.keys()]).toEqual(["2025-01-04"]);
         expect(damages).toEqual([expect.objectContaining({ key })]);
         expect((await two.get(damages[0]!.setAside))?.body).toBe(body);
-        // Found again before it is written again, it is the same object aside.
+        // Found again before it is written anew, it is the same object aside.
         await ledger(two).read("2025-01");
         expect(await two.list("damaged/")).toEqual([damages[0]!.setAside]);
         await ledger().write(usage("2025-01-03"));

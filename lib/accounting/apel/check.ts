@@ -1,5 +1,5 @@
 import { Buffer } from "node:buffer";
-import { endOfMonth, monthName, startOf } from "../model/time.ts";
+import { DAY, endOfMonth, monthName, startOf } from "../model/time.ts";
 import { parsedKey } from "./keys.ts";
 import { parseMessage } from "./parse.ts";
 import type { Field, ParsedRecord, RecordKind } from "./record.ts";
@@ -47,7 +47,7 @@ function* duplicateProblems(records: readonly ParsedRecord[]): Generator<Problem
 
 /**
  * Judges a message by every rule of the APEL server and of ssmsend (design/apel-messages.md). One problem and the
- * message must not be stored: the server would reject the whole of it without a word. A warning does not stop it.
+ * message must not be stored: the server would reject the whole of it and tell nobody. A warning does not stop it.
  * @param now epoch seconds; Infinity leaves out the rules about the future
  */
 export function checkMessage(text: string, now: number): Verdict {
@@ -83,8 +83,6 @@ export function readChecked(
   });
   return { problems: problems.list(), warnings, kind, records };
 }
-
-const DAY = 86_400;
 
 /** A field's integer, or undefined if it is absent, null or malformed (which is reported elsewhere). */
 function integer(record: ParsedRecord, name: string): number | undefined {

@@ -1,9 +1,10 @@
 import { GridmeterError } from "../../shared/errors.ts";
-import { type ServiceLevel, isNull } from "../model/tenant.ts";
-import { benchmarkType, decimal, digits, problemText, quote, storedEntry } from "./values.ts";
+import type { ServiceLevel } from "../model/tenant.ts";
 import { monthName, startOf } from "../model/time.ts";
 import { readChecked } from "./check.ts";
 import type { ApelRecord, IndividualRecord, NormalisedRecord, ParsedRecord, SummaryRecord } from "./record.ts";
+import { benchmarkType, decimal, digits, problemText, quote, storedEntry } from "./values.ts";
+import { isNull } from "../model/tenant.ts";
 
 /** Typed access to the fields of one record. */
 class Reader {

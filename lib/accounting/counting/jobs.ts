@@ -1,13 +1,13 @@
 import { Buffer } from "node:buffer";
-import type { DayUsage, Job } from "./usage.ts";
+import type { Job } from "./usage.ts";
 
-/** Numbers of a job: its own six, where its texts end in all texts (bytes), and where the first of them ends. */
+/** Numbers of a job: its own six, where its uid ends in the bytes of all texts, and where its pod's name ends. */
 const WIDTH = 8;
 
 /**
- * The single jobs of a day, by end and then by uid, which is the order of their APEL keys within a site. They are a table
- * of numbers and a text, outside of V8's heap (but for the few names of VOs): there a month of them would take twice as
- * much, and half of that again in garbage, which V8 leaves lying in proportion to what lives.
+ * The jobs of a day, in the order of their APEL keys within a site. They are kept as a table of numbers and the bytes of
+ * their texts, which are outside V8's heap. As objects a month of jobs would take twice the memory, and leave half as much
+ * again in garbage.
  */
 export class JobList implements Iterable<Job> {
   readonly length: number;
@@ -30,11 +30,11 @@ export class JobList implements Iterable<Job> {
     }
     this.#texts = Buffer.alloc(end);
     let at = 0;
-    // One by one, as they were measured: put together, two texts may have fewer bytes than each by itself.
+    // Each text is written by itself, as it was measured: joined, two halves of a character would have fewer bytes.
     for (const { uid, pod } of sorted) for (const text of [uid, pod]) at += this.#texts.write(text, at);
   }
 
-  /** In order, each made again. */
+  /** Each job is made again whenever the list is gone through. */
   *[Symbol.iterator](): Generator<Job> {
     let from = 0;
     for (const [index, vo] of this.#vos.entries()) {
@@ -58,10 +58,7 @@ export class JobList implements Iterable<Job> {
   }
 }
 
-/** A day as it is kept until the run ends. */
-export type CountedDay = { readonly usage: DayUsage; readonly jobs: JobList };
-
-/** The order of jobs' APEL keys within a site: by EndTime, then by LocalJobId as it is in a key. */
+/** The order of jobs' APEL keys within a site: by EndTime, then by LocalJobId as it is written in a key. */
 export function inOrder(a: Pick<Job, "end" | "uid">, b: Pick<Job, "end" | "uid">): number {
   if (a.end !== b.end) return a.end - b.end;
   const [left, right] = [JSON.stringify(a.uid), JSON.stringify(b.uid)];

@@ -1,77 +1,12 @@
 import { GridmeterError } from "../../shared/errors.ts";
-import type { Monitoring, Window } from "../model/monitoring.ts";
-import { type LongestWindows, ask } from "../model/split.ts";
+import type { Monitoring } from "../model/monitoring.ts";
 import type { Unit } from "../model/tenant.ts";
 import { endOfDay, startOf } from "../model/time.ts";
-import type { CountedMonth, CpuSeen } from "./count-month.ts";
+import { explainCpu, lookForCpu } from "./cadvisor.ts";
+import type { CountedMonth } from "./count-month.ts";
 import type { UsageGroup } from "./usage.ts";
 
 type Share = { readonly jobs: number; readonly milliCoreSeconds: number; readonly of: number };
-
-/** Characters of an id that are quoted; those of a pod's container have about 200. */
-const LONGEST_QUOTE = 240;
-
-/** An id as a text of one line that a terminal shows as it is. */
-function quotable(id: string): string {
-  const plain = id.slice(0, LONGEST_QUOTE).replaceAll(/[^ !#-~]/g, "?");
-  return id.length > LONGEST_QUOTE ? `${plain}...` : plain;
-}
-/** Looks at cAdvisor's series of the tenant's containers. Throws as `ask`. */
-export async function lookForCpu(monitoring: Monitoring, window: Window, longest?: LongestWindows): Promise<CpuSeen> {
-  let [ofPods, withoutId, unreadable] = [0, 0, 0];
-  let example: string | undefined;
-  await ask(
-    monitoring,
-    "cpu",
-    window,
-    ({ uid, part = "" }) => {
-      if (uid !== "") ofPods += 1;
-      else if (part === "") withoutId += 1;
-      else {
-        unreadable += 1;
-        // The least of them, so that the order of an answer does not matter.
-        if (example === undefined || part < example) example = part;
-      }
-    },
-    longest,
-  );
-  return { ofPods, withoutId, unreadable, ...(example === undefined ? {} : { example }) };
-}
-
-/** What is wrong with cAdvisor's series, given that CPU use is missing, and what to do. */
-export function explainCpu({ ofPods, withoutId, unreadable, example = "" }: CpuSeen): {
-  readonly what: string;
-  readonly remedy: string;
-} {
-  if (unreadable > 0) {
-    return {
-      what: `the label id of container_cpu_usage_seconds_total is unreadable: there is no pod's uid in "${quotable(example)}"`,
-      remedy:
-        "Let Prometheus scrape the kubelets' own /metrics/cadvisor and leave its label id as it is; if this is what they write, " +
-        "report the form of the id",
-    };
-  }
-  if (withoutId > 0) {
-    return {
-      what: "container_cpu_usage_seconds_total has no label id, which alone names the pod's uid",
-      remedy:
-        "Do not drop the label id of this metric (metric_relabel_configs, cAdvisorMetricRelabelings), and let Prometheus scrape the " +
-        "kubelets' /metrics/cadvisor: their /metrics/resource has no id",
-    };
-  }
-  if (ofPods > 0) {
-    return {
-      what: "container_cpu_usage_seconds_total is there of other pods only",
-      remedy:
-        "See that Prometheus scrapes /metrics/cadvisor of every node that runs jobs, often enough for the shortest job",
-    };
-  }
-  return {
-    what: "there is no cAdvisor: no container_cpu_usage_seconds_total of any container",
-    remedy:
-      "Let Prometheus scrape the kubelets' /metrics/cadvisor, and keep this metric and its labels namespace, container and id",
-  };
-}
 
 /** Above this share of core-seconds without measured CPU use the month is refused (accounting-rules, wallclock). */
 export const REFUSED_ABOVE = 0.1;
@@ -133,4 +68,3 @@ export function cpuFault(unit: Unit, months: readonly CountedMonth[]): Gridmeter
       `(10 % is the limit): ${what}. Nothing was published for it. ${[...remedies].join(". ")}. Or set ACCOUNTING_MODEL=core-seconds.`,
   );
 }
-// placeholder

@@ -125,6 +125,3 @@ export interface Monitoring {
   /** How many pods carry the VO label split in two, because two labels of the pod have one name in Prometheus (`label_vo_conflict1`). */
   voLabelSplit(window: Window): Promise<number>;
 }
-
-/** Monitoring that was not seen for so long is a gap (accounting-rules: Gaps; 30 minutes count). */
-export const GAP = 1800;

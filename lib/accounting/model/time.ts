@@ -1,32 +1,43 @@
 import { DateTime, Settings } from "luxon";
 import { GridmeterError } from "../../shared/errors.ts";
 
-// Nothing is written in words. To find out which language the system speaks takes a tenth of the program's start.
+// Nothing is written in words. To find out the system's language would take a tenth of the program's start.
 Settings.defaultLocale = "en";
 
-/** Seconds of a UTC day. */
-export const DAY = 86_400;
+/*
+ * Instants are epoch seconds, days are `yyyy-mm-dd`, months are `yyyy-mm`, and all of them are UTC.
+ */
+
+/** Seconds. */
+export const HOUR = 3600;
+/** Seconds; a UTC day always has as many. */
+export const DAY = 24 * HOUR;
 
 const utc = (epoch: number): DateTime => DateTime.fromSeconds(epoch, { zone: "utc" });
 
-/** The UTC day of an instant, `yyyy-mm-dd`. */
+/** The day of an instant. */
 export function dayOf(epoch: number): string {
   return utc(epoch).toFormat("yyyy-MM-dd");
 }
 
-/** The UTC month of an instant, `yyyy-mm`. */
+/** The month of an instant. */
 export function monthOf(epoch: number): string {
   return utc(epoch).toFormat("yyyy-MM");
 }
 
-/** First second of a day `yyyy-mm-dd` or a month `yyyy-mm`, epoch seconds UTC. */
+/** The first second of a day or a month. */
 export function startOf(dayOrMonth: string): number {
   return DateTime.fromISO(dayOrMonth, { zone: "utc" }).toSeconds();
 }
 
-/** First second after a day, epoch seconds. */
+/** The first second after a day. */
 export function endOfDay(day: string): number {
   return startOf(day) + DAY;
+}
+
+/** The first second after a month. */
+export function endOfMonth(month: string): number {
+  return startOf(addMonths(month, 1));
 }
 
 /** The month `count` months later (earlier if negative). */
@@ -34,23 +45,30 @@ export function addMonths(month: string, count: number): string {
   return utc(startOf(month)).plus({ months: count }).toFormat("yyyy-MM");
 }
 
-/** First second after a month, epoch seconds. */
-export function endOfMonth(month: string): number {
-  return startOf(addMonths(month, 1));
-}
-
-/** Day of the month of an instant, 1 to 31, UTC. */
+/** The day of the month of an instant, 1 to 31. */
 export function dayOfMonth(epoch: number): number {
   return utc(epoch).day;
 }
 
-/** Year and month (1 to 12) of `yyyy-mm`. */
+/** The month of a year and a month's number, 1 to 12. */
+export function monthName(year: number, month: number): string {
+  return `${String(year).padStart(4, "0")}-${String(month).padStart(2, "0")}`;
+}
+
+/** The year and the number (1 to 12) of a month. */
 export function yearAndMonth(month: string): { year: number; month: number } {
   const start = utc(startOf(month));
   return { year: start.year, month: start.month };
 }
 
-/** An instant for people, `yyyy-mm-dd hh:mm:ss` UTC. */
+const MONTH = /^\d{4}-(?:0[1-9]|1[0-2])$/;
+
+/** Whether a text is a month. */
+export function isMonth(text: string): boolean {
+  return text.length === 7 && MONTH.test(text);
+}
+
+/** An instant as text, `yyyy-mm-dd hh:mm:ss UTC`. */
 export function showTime(epoch: number): string {
   return `${utc(epoch).toFormat("yyyy-MM-dd HH:mm:ss")} UTC`;
 }
@@ -58,7 +76,7 @@ export function showTime(epoch: number): string {
 /** How many ranges a message lists; more are only counted. */
 const MOST_RANGES = 10;
 
-/** Days (`yyyy-mm-dd`, ascending) for people: consecutive ones as a range, e.g. `2026-10-08 to 2026-10-19 (12 days)`. */
+/** Days as text, consecutive ones as a range: `2026-10-08 to 2026-10-19 (12 days)`. */
 export function showDays(days: readonly string[]): string {
   const ranges: { first: string; last: string; count: number }[] = [];
   for (const day of days.toSorted()) {
@@ -71,7 +89,7 @@ export function showDays(days: readonly string[]): string {
   return listed(ranges.map(({ first, last, count }) => (count === 1 ? first : `${first} to ${last} (${count} days)`)));
 }
 
-/** Stretches of time for people, with their length, e.g. `2026-10-08 10:00 to 2026-10-08 12:30 UTC (2.5 h)`. */
+/** Stretches of time as text, with their length: `2026-10-08 10:00 to 2026-10-08 12:30 UTC (2.5 h)`. */
 export function showStretches(stretches: readonly { readonly from: number; readonly to: number }[]): string {
   return listed(
     stretches.map(({ from, to }) => {
@@ -87,47 +105,28 @@ function listed(ranges: readonly string[]): string {
   return ranges.slice(0, MOST_RANGES).join(", ") + (more > 0 ? ` and ${more} more` : "");
 }
 
-/** A month as yyyy-mm. @param month 1 to 12 */
-export function monthName(year: number, month: number): string {
-  return `${String(year).padStart(4, "0")}-${String(month).padStart(2, "0")}`;
-}
-
-const MONTH = /^\d{4}-(?:0[1-9]|1[0-2])$/;
-
-/** Whether a text is a month of the calendar as yyyy-mm. */
-export function isMonth(text: string): boolean {
-  return text.length === 7 && MONTH.test(text);
-}
-
-/** One month of a run: [from, to) in epoch seconds; `to` is now for a month that has not ended. */
+/** One month of a run, [from, to). */
 export type Period = {
   readonly month: string;
   readonly from: number;
+  /** the month's end, or now if it has not ended */
   readonly to: number;
-  /** the days of [from, to), ascending; the last may be only begun */
+  /** the days of [from, to), ascending; the last one may have only begun */
   readonly days: readonly string[];
 };
 
 /**
- * What a run covers: `auto` the previous and the current month (or, with `month`, that one of them), `gap` the whole months
- * that the given time touches.
+ * What a run is asked for. `auto`: the previous and the current month, or `month` if it is one of them. `gap`: all months
+ * that [start, end) touches.
  */
 export type Request =
   | { readonly mode: "auto"; readonly month?: string }
   | { readonly mode: "gap"; readonly start: number; readonly end: number };
 
-function period(month: string, now: number): Period {
-  const from = startOf(month);
-  const to = Math.min(endOfMonth(month), now);
-  const days: string[] = [];
-  for (let day = from; day < to; day += DAY) days.push(dayOf(day));
-  return { month, from, to, days };
-}
-
 /**
- * The months of a run, ascending. Gap mode widens to whole months, the current one up to now: a part of a month would
- * REPLACE the whole at APEL.
- * @throws period_invalid if the gap ends before it starts or reaches into a future month
+ * The months of a run, ascending. They are whole, but for the current one, which ends now: at APEL a part of a month would
+ * replace the whole.
+ * @throws period_invalid if a gap ends before it starts or reaches into a future month
  */
 export function periods(request: Request, now: number): readonly Period[] {
   const current = monthOf(now);
@@ -153,4 +152,12 @@ export function periods(request: Request, now: number): readonly Period[] {
   for (let month = monthOf(start); month <= monthOf(end - 1); month = addMonths(month, 1))
     found.push(period(month, now));
   return found.filter((month) => month.days.length > 0);
+}
+
+function period(month: string, now: number): Period {
+  const from = startOf(month);
+  const to = Math.min(endOfMonth(month), now);
+  const days: string[] = [];
+  for (let day = from; day < to; day += DAY) days.push(dayOf(day));
+  return { month, from, to, days };
 }

@@ -1,5 +1,6 @@
+import { hasGapLength } from "../model/gaps.ts";
 import { append, greatest } from "../../shared/lists.ts";
-import { CELL, GAP, type Sighting, type Window } from "../model/monitoring.ts";
+import { CELL, type Sighting, type Window } from "../model/monitoring.ts";
 import type { Selection } from "../model/tenant.ts";
 import { labelValue, narrowedTo, ownPods, renamedPrefix, selector, uidLabels } from "./labels.ts";
 import { inParts } from "../model/split.ts";
@@ -107,7 +108,7 @@ async function isGap(
   tenantNamespaces: readonly string[],
 ): Promise<boolean> {
   // A shorter stretch is no gap, so that nothing more is asked about it.
-  if (run.to - run.from < GAP) return false;
+  if (!hasGapLength(run)) return false;
   const before = run.from > window.from ? run.from : await lastPodsBefore(client, selection, run.from);
   const edges = [...(before === undefined ? [] : [before]), ...(run.to < window.to ? [run.to + CELL] : [])];
   for (const edge of edges) if (await hasSteadyPod(client, selection, edge, tenantNamespaces)) return true;

@@ -1,4 +1,5 @@
-import { CELL, GAP, type Window } from "../model/monitoring.ts";
+import { GAP, hasGapLength } from "../model/gaps.ts";
+import { CELL, type Window } from "../model/monitoring.ts";
 import type { Selection } from "../model/tenant.ts";
 import { labelValue, oneOf, overTime, quote, renamedPrefix, selector, spellings, uidLabels } from "./labels.ts";
 import { inParts } from "../model/split.ts";
@@ -80,7 +81,7 @@ async function missingOrdinals(client: Client, selection: Selection, window: Win
   };
   await inParts(windowsOf(window, MOST_CELLS), ask, { asked: SHARDS, shortest: CELL });
   const lacking = cellsOf(window).filter((cell) => (seen.get(cell)?.size ?? Infinity) < (totals.get(cell) ?? 0));
-  return runsOf(lacking).filter(({ from, to }) => to - from >= GAP);
+  return runsOf(lacking).filter(hasGapLength);
 }
 
 type Away = Window & { readonly how: "down" | "gone" };
@@ -94,7 +95,7 @@ function stretchesAway(target: Target, targets: readonly Target[], window: Windo
   if (first === undefined) return [];
   const away = (how: Away["how"], test: (cell: number) => boolean): readonly Away[] =>
     runsOf(cells.filter((cell) => cell >= first && test(cell)))
-      .filter(({ from, to }) => to - from >= GAP)
+      .filter(hasGapLength)
       .filter((run) => cellsOf(run).some((cell) => others.some(({ up }) => up.get(cell) === true)))
       .map((run) => ({ ...run, how }));
   return [...away("down", (cell) => target.up.get(cell) === false), ...away("gone", (cell) => !target.up.has(cell))];

@@ -1,7 +1,8 @@
 import { GridmeterError } from "../../shared/errors.ts";
 import type { CountedMonth } from "../counting/count-month.ts";
 import { type Tenant, type Unit, isIndividual, voOf } from "../model/tenant.ts";
-import type { Damage, ObjectStore } from "../store/store.ts";
+import type { Damage } from "../store/json.ts";
+import type { ObjectStore } from "../store/store.ts";
 import { type Figure, type UnitState, readStates, sourceOf } from "./state.ts";
 
 type Amount = { readonly jobs: number; readonly milliCoreSeconds: number };

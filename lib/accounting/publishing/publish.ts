@@ -1,7 +1,8 @@
 import { GridmeterError, errorText } from "../../shared/errors.ts";
 import { greatest } from "../../shared/lists.ts";
 import type { CountedMonth } from "../counting/count-month.ts";
-import { type Damage, type ObjectStore, setAsideDamaged } from "../store/store.ts";
+import { type Damage, setAsideDamaged } from "../store/json.ts";
+import type { ObjectStore } from "../store/store.ts";
 import { type Tenant, type Unit, isIndividual, voOf } from "../model/tenant.ts";
 import { type GuardReport, type Move, guard, jobRecordsFault, unitKey } from "./guards.ts";
 import { cpuFault } from "../counting/missing-cpu.ts";

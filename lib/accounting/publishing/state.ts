@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { type Damage, type ObjectStore, readJson, safeSegment } from "../store/store.ts";
+import { type Damage, readJson } from "../store/json.ts";
+import { type ObjectStore, safeSegment } from "../store/store.ts";
 import type { Tenant, Unit } from "../model/tenant.ts";
 import { LAST_GENERATION } from "../delivery/outgoing.ts";
 import type { MonthlyRecord } from "./records.ts";

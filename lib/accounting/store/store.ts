@@ -1,10 +1,4 @@
-import { createHash } from "node:crypto";
-import { z } from "zod";
 import { GridmeterError } from "../../shared/errors.ts";
-import { shapeText } from "../../shared/text.ts";
-
-/** What was found damaged, and where it was put aside. */
-export type Damage = { readonly key: string; readonly setAside: string; readonly what: string };
 
 /**
  * No object of ours is larger, bytes: the largest are the single jobs of a piece. A store asks for an object's length before
@@ -178,37 +172,4 @@ export class ReadOnlyStore implements ObjectStore {
   #over(key: string, below: StoredObject | undefined): StoredObject | undefined {
     return this.#overlay.has(key) ? this.#overlay.get(key) : below;
   }
-}
-
-function parse<T>(body: string, schema: z.ZodType<T>): { success: true; data: T } | { success: false; what: string } {
-  let json: unknown;
-  try {
-    json = JSON.parse(body);
-  } catch {
-    return { success: false, what: `not JSON (${body.length} characters)` };
-  }
-  const result = schema.safeParse(json);
-  return result.success ? result : { success: false, what: shapeText(result.error) };
-}
-/** Reads stored JSON under a schema. A damaged object is set aside and reported, never used and never lost: its value is undefined. */
-export async function readJson<T>(
-  store: ObjectStore,
-  key: string,
-  schema: z.ZodType<T>,
-  damaged: (damage: Damage) => void,
-): Promise<{ value: T | undefined; version: string } | undefined> {
-  const held = await store.get(key);
-  if (held === undefined) return undefined;
-  const parsed = parse(held.body, schema);
-  if (parsed.success) return { value: parsed.data, version: held.version };
-  damaged(await setAsideDamaged(store, key, held.body, parsed.what));
-  return { value: undefined, version: held.version };
-}
-
-/** Keeps a copy of a damaged object where nothing reads it. */
-export async function setAsideDamaged(store: ObjectStore, key: string, body: string, what: string): Promise<Damage> {
-  const hash = createHash("sha256").update(body).digest("hex").slice(0, 16);
-  const setAside = `damaged/${key.replaceAll("/", "=2F")}.${hash}`;
-  await store.put(setAside, body, { absent: true });
-  return { key, setAside, what };
 }

@@ -5,6 +5,7 @@ import {
   became,
   cluster,
   ended,
+  GRID,
   HOST,
   HOUR,
   job,
@@ -17,7 +18,6 @@ import {
   World,
 } from "./world.ts";
 
-const GRID = tenant("grid");
 const SECOND = tenant("second");
 const NEW = "new.example.org";
 const world = (jobs: readonly Job[] = [ended("2025-02-03T12:00")]) => new World(cluster(jobs));

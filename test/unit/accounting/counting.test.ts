@@ -14,6 +14,7 @@ import {
   DAY,
   ended,
   figures,
+  GRID,
   HOUR,
   job,
   leftOutOf,
@@ -27,7 +28,6 @@ import {
 } from "./world.ts";
 import type { WorldRun } from "./world.ts";
 
-const GRID = tenant("grid");
 const MARCH = at("2025-03-20");
 const VO = { voLabel: "label_example_org_vo" };
 

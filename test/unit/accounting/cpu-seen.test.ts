@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { explainCpu, lookForCpu } from "../../../lib/accounting/counting/missing-cpu.ts";
+import { explainCpu, lookForCpu } from "../../../lib/accounting/counting/cadvisor.ts";
 import type { Monitoring, Row } from "../../../lib/accounting/model/monitoring.ts";
 import type { Tenant } from "../../../lib/accounting/model/tenant.ts";
 import { GridmeterError } from "../../../lib/shared/errors.ts";

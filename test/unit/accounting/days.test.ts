@@ -1,8 +1,10 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { firstPiece, lookAhead, stretches, watchWindow } from "../../../lib/accounting/counting/schedule.ts";
-import { findGaps, observe } from "../../../lib/accounting/counting/coverage.ts";
-import { CELL } from "../../../lib/accounting/model/monitoring.ts";
+import { lookAhead } from "../../../lib/accounting/counting/month-plan.ts";
+import { firstPiece, stretches } from "../../../lib/accounting/counting/pieces.ts";
+import { findCoverage, observe } from "../../../lib/accounting/counting/coverage.ts";
+import { findGaps } from "../../../lib/accounting/model/gaps.ts";
+import { stubMonitoring } from "../../support/stub-monitoring.ts";
 import {
   addMonths,
   dayOf,
@@ -14,6 +16,7 @@ import {
   showTime,
   startOf,
 } from "../../../lib/accounting/model/time.ts";
+import { CELL, type Window } from "../../../lib/accounting/model/monitoring.ts";
 import { at, DAY, HOUR, MINUTE } from "./world.ts";
 
 const months = (request: Parameters<typeof periods>[0], now: string) =>
@@ -119,15 +122,6 @@ describe("A piece is a window of one or more days", () => {
     );
   });
 
-  test("evidence is looked for from an hour before the first day, so that a gap across midnight is seen whole, to now at most", () => {
-    expect(watchWindow([], HOUR, at("2025-03-01"), 1)).toBeUndefined();
-    expect(watchWindow(["2025-01-02", "2025-01-05"], 6 * HOUR, at("2025-03-01"), 10)).toEqual({
-      from: at("2025-01-01T23:00"),
-      to: at("2025-01-16T06:00"),
-    });
-    expect(watchWindow(["2025-01-02"], 6 * HOUR, at("2025-01-02T12:34:56"), 10)?.to).toBe(at("2025-01-02T12:30"));
-  });
-
   test("from the 4th of the next month on, and in a recount, a day is looked after for three days", () => {
     const plan = (recount: "no" | "asked for" | "due") => {
       const [period] = periods(gap("2025-01-01", "2025-01-31"), at("2025-03-01"));
@@ -138,6 +132,45 @@ describe("A piece is a window of one or more days", () => {
     expect(lookAhead(plan("no"), "2025-01-10", at("2025-02-04"))).toBe(at("2025-01-14"));
     expect(lookAhead(plan("asked for"), "2025-01-10", at("2025-01-12"))).toBe(at("2025-01-12"));
     expect(lookAhead(plan("due"), "2025-01-10", at("2025-02-05"))).toBe(at("2025-01-14"));
+  });
+});
+
+describe("Monitoring is looked for on the needed days and until the last of them has settled", () => {
+  /** The windows that are asked for. @param seen whether monitoring was seen all the time */
+  const askedFor = async (days: readonly string[], now: string, seen = true) => {
+    const windows: Window[] = [];
+    const monitoring = stubMonitoring({
+      seen: async (window) => {
+        windows.push(window);
+        const cells = Array.from(
+          { length: (window.to - window.from) / CELL },
+          (_, index) => window.from + (index + 1) * CELL,
+        );
+        return { cells: seen ? cells : [], partly: [], upOnly: [], silent: [] };
+      },
+    });
+    await findCoverage(days, 6 * HOUR, monitoring, at(now));
+    return windows;
+  };
+  const from = at("2025-01-01T23:00");
+
+  test("nothing where no day is needed", async () => {
+    expect(await askedFor([], "2025-03-01")).toEqual([]);
+  });
+
+  test("from an hour before the first day, so that a gap across midnight is seen whole, to ten days after it should settle", async () => {
+    expect(await askedFor(["2025-01-02", "2025-01-05"], "2025-03-01")).toEqual([{ from, to: at("2025-01-16T06:00") }]);
+  });
+
+  test("up to the last whole cell before now", async () => {
+    expect(await askedFor(["2025-01-02"], "2025-01-02T12:34:56")).toEqual([{ from, to: at("2025-01-02T12:30") }]);
+  });
+
+  test("once more up to now, where the last day has not settled by then", async () => {
+    expect(await askedFor(["2025-01-02"], "2025-03-01", false)).toEqual([
+      { from, to: at("2025-01-13T06:00") },
+      { from, to: at("2025-03-01") },
+    ]);
   });
 });
 

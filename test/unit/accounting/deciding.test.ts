@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { type Want, decide, isOpen, priorRecords } from "../../../lib/accounting/publishing/decide.ts";
 import { guard, unitKey } from "../../../lib/accounting/publishing/guards.ts";
-import { MemoryStore } from "../../../lib/accounting/store/store.ts";
 import { openState, publish } from "../../../lib/accounting/publishing/publish.ts";
 import { monthlyRecords } from "../../../lib/accounting/publishing/records.ts";
 import {
@@ -14,11 +13,11 @@ import {
   writeState,
 } from "../../../lib/accounting/publishing/state.ts";
 import { listGenerations } from "../../../lib/accounting/delivery/outgoing.ts";
-import { at, HOST, SITE, tenant } from "./world.ts";
+import { MemoryStore } from "../../../lib/accounting/store/store.ts";
+import { at, GRID, HOST, SITE, tenant } from "./world.ts";
 
 const NOW = at("2025-02-10");
 const UNIT = { site: SITE, submitHost: HOST, month: "2025-02" };
-const GRID = tenant("grid");
 const OPTIONS = { now: NOW, force: false, allowDecrease: false, open: true };
 
 function want(jobs: number, one = GRID): Want {
@@ -70,7 +69,7 @@ describe("deciding about a unit", () => {
     expect(decide(want(2), state({ published }), [], OPTIONS)).toMatchObject({ action: "publish", why: "changed" });
   });
 
-  test("a run that was killed after it reserved: the next one publishes again, whatever became of its messages", () => {
+  test("a run that was killed after it reserved: the next one publishes anew, whatever became of its messages", () => {
     const [published, pending] = [publication(want(1)), publication(want(2))];
     expect(decide(want(1), state({ published, pending }), [], OPTIONS)).toMatchObject({ action: "publish" });
     expect(decide(want(2), state({ pending }), [], OPTIONS)).toMatchObject({ action: "publish", why: "new" });

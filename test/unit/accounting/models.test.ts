@@ -9,6 +9,7 @@ import {
   countedIn,
   cpuOf,
   ended,
+  GRID,
   HOST,
   HOUR,
   job,
@@ -23,7 +24,6 @@ import {
 
 const UNIT = { site: SITE, submitHost: HOST, month: "2025-02" };
 const END = at("2025-02-03T12:00");
-const GRID = tenant("grid");
 const WALL = tenant("grid", { model: "wallclock" });
 
 function group(milliCores: number, jobs: number, wallSeconds: number, more: Partial<UsageGroup> = {}): UsageGroup {

@@ -2,11 +2,23 @@ import { describe, expect, test } from "vitest";
 import { STACK } from "../../simulator/index.ts";
 import type { Cluster, Job, Series, Stack } from "../../simulator/index.ts";
 import { dropped } from "../../simulator/situations/held.ts";
-import { at, cluster, countedIn, ended, figures, HOUR, job, MINUTE, outcomes, tenant, World } from "./world.ts";
+import {
+  at,
+  cluster,
+  countedIn,
+  ended,
+  FEBRUARY,
+  figures,
+  GRID,
+  HOUR,
+  job,
+  MINUTE,
+  NOW,
+  outcomes,
+  tenant,
+  World,
+} from "./world.ts";
 
-const GRID = tenant("grid");
-const FEB = { gap: "2025-02" } as const;
-const NOW = "2025-03-20";
 const END = at("2025-02-10T12:00");
 const VO = { pods: { voLabel: "label_example_org_vo" } };
 
@@ -19,7 +31,7 @@ const until = (to: number): Stack => ({
 });
 
 async function milliCoresOf(one: Job, more: Partial<Cluster>): Promise<number> {
-  const result = await new World(cluster([one], more)).run(NOW, [GRID], FEB);
+  const result = await new World(cluster([one], more)).run(NOW, [GRID], FEBRUARY);
   const { milliCoreSeconds, wallSeconds } = figures(countedIn(result, "2025-02"));
   return milliCoreSeconds / wallSeconds;
 }
@@ -59,9 +71,9 @@ describe("Facts that may change while a pod lives take the value of the copy wit
   test("where all copies agree there is nothing to ask for", async () => {
     const one = resized(4000, 1000, END - HOUR);
     const alone = new World(cluster([one]));
-    await alone.run(NOW, [GRID], FEB);
+    await alone.run(NOW, [GRID], FEBRUARY);
     const both = new World(cluster([one], { stacks: [STACK, { ...STACK, labels: { replica: "b" }, offset: 31 }] }));
-    await both.run(NOW, [GRID], FEB);
+    await both.run(NOW, [GRID], FEBRUARY);
     expect(both.answered).toBe(alone.answered);
   });
 
@@ -74,7 +86,7 @@ describe("Facts that may change while a pod lives take the value of the copy wit
         : each,
     );
     const singles = tenant("grid", { format: "individual-0.4" });
-    const result = await new World(world.cluster, older).run(NOW, [singles], FEB);
+    const result = await new World(world.cluster, older).run(NOW, [singles], FEBRUARY);
     const jobs = [...countedIn(result, "2025-02").jobs.values()].flatMap((list) => [...list]);
     expect(jobs.map(({ memoryRequest }) => memoryRequest)).toEqual([2 ** 20]);
   });
@@ -82,7 +94,7 @@ describe("Facts that may change while a pod lives take the value of the copy wit
 
 describe("VO labels", () => {
   const vosOf = async (world: World) => {
-    const result = await world.run(NOW, [tenant("grid", VO)], FEB);
+    const result = await world.run(NOW, [tenant("grid", VO)], FEBRUARY);
     expect(outcomes(result)).toEqual({ "2025-02": "published" });
     const groups = countedIn(result, "2025-02").days.flatMap((day) => day.groups);
     return { vos: groups.map(({ vo, jobs }) => [vo, jobs]), warnings: countedIn(result, "2025-02").warnings };

@@ -1,14 +1,16 @@
 import { describe, expect, test } from "vitest";
-import { Ledger, fingerprint } from "../../../lib/accounting/counting/ledger.ts";
+import { Ledger } from "../../../lib/accounting/counting/ledger.ts";
 import type { Sighting } from "../../../lib/accounting/model/monitoring.ts";
 import type { Tenant } from "../../../lib/accounting/model/tenant.ts";
 import { MemoryMonitoring } from "../../support/memory-monitoring.ts";
 import { changedMonitoring } from "../../support/stub-monitoring.ts";
-import { at, cluster, countedIn, DAY, ended, ledgerDays, message, outcomes, tenant, unitIn, World } from "./world.ts";
+import { at, cluster, countedIn, DAY, ended, GRID, ledgerDays, message, outcomes, unitIn, World } from "./world.ts";
 
-const GRID = tenant("grid");
 const JAN = { gap: "2025-01" } as const;
 const JOBS = ["2025-01-03T12:00", "2025-01-03T13:00", "2025-01-10T12:00", "2025-01-20T12:00"].map((end) => ended(end));
+
+/** Fingerprints of version 0.1: of GRID, and of GRID with one default core. */
+const OLDER = { grid: "7524230468fdc6d9e418ca57d742cc93", withDefaultCores: "13f5cb9c5510149818809ec6079b7f5a" };
 
 type Entry = {
   fingerprint: string;
@@ -21,7 +23,7 @@ async function aged(change: (entry: Entry) => void = () => undefined): Promise<W
   await world.run("2025-02-10", [GRID], JAN);
   for (const key of await world.store.list("ledger/")) {
     const entry = JSON.parse((await world.store.get(key))!.body) as Entry;
-    entry.fingerprint = fingerprint(GRID, 2);
+    entry.fingerprint = OLDER.grid;
     const { not_finished: _run, no_end: _end, ...leftOut } = entry.usage.leftOut;
     const { succeededLeftOut: _left, ...usage } = { succeededLeftOut: 0, ...entry.usage, leftOut };
     const older = { ...entry, usage };
@@ -39,7 +41,6 @@ async function current(world: World): Promise<string[]> {
 
 describe("A day in the ledger that was counted under older rules", () => {
   test("is that of version 0.1, whose days lacked two reasons", async () => {
-    expect(fingerprint(GRID, 2)).toBe("7524230468fdc6d9e418ca57d742cc93");
     const world = await aged();
     const { days, older } = await new Ledger(world.store, GRID, () => undefined).read("2025-01");
     expect([days.size, older.size]).toEqual([31, 31]);
@@ -93,7 +94,7 @@ describe("A day in the ledger that was counted under older rules", () => {
 
   test("of other settings is never used", async () => {
     const world = await aged((entry) => {
-      entry.fingerprint = fingerprint({ ...GRID, defaultMilliCores: 1000 }, 2);
+      entry.fingerprint = OLDER.withDefaultCores;
     });
     const memory = { forgetBefore: at("2025-01-15T05:00") };
     expect(outcomes(await world.run("2025-02-10", [GRID], { ...JAN, memory }))).toEqual({

@@ -1,13 +1,18 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { FIRST_PIECE, MOST_PODS, nextPieceDays } from "../../../lib/accounting/counting/schedule.ts";
+import { firstPieceSize, pieceSizeAfter } from "../../../lib/accounting/counting/pieces.ts";
 import { ended, cluster, tenant, World } from "./world.ts";
 
+const FIGURES = firstPieceSize({ format: "summary-0.2" }, false);
+const JOB_RECORDS = firstPieceSize({ format: "individual-0.4" }, false);
+
 /** The sizes of the first pieces, where each day has so many pods. */
-function sizes(podsADay: number, first: number = FIRST_PIECE.figures, mostPods: number = MOST_PODS.figures): number[] {
-  const found = [first];
-  for (let days = first; found.length < 4;)
-    found.push((days = nextPieceDays({ days, pods: days * podsADay }, days, mostPods)));
+function sizes(podsADay: number, first = FIGURES): number[] {
+  const found = [first.days];
+  for (let size = first; found.length < 4;) {
+    size = pieceSizeAfter(size, { days: size.days, pods: size.days * podsADay });
+    found.push(size.days);
+  }
   return found;
 }
 
@@ -18,24 +23,26 @@ describe("the size of pieces follows the pods that came", () => {
     expect(sizes(10_000_000)).toEqual([32, 1, 1, 1]);
   });
 
-  test("a week of single jobs, then as many days as memory holds", () => {
-    const ofJobs = (podsADay: number) => sizes(podsADay, FIRST_PIECE.jobs, MOST_PODS.jobs);
-    expect(ofJobs(100)).toEqual([8, 16, 32, 32]);
-    expect(ofJobs(10_000)).toEqual([8, 13, 13, 13]);
-    expect(ofJobs(1_000_000)).toEqual([8, 1, 1, 1]);
+  test("a week of job records, then as many days as memory holds", () => {
+    expect(sizes(100, JOB_RECORDS)).toEqual([8, 16, 32, 32]);
+    expect(sizes(10_000, JOB_RECORDS)).toEqual([8, 13, 13, 13]);
+    expect(sizes(1_000_000, JOB_RECORDS)).toEqual([8, 1, 1, 1]);
   });
 
   test("where a run may be stopped it doubles from four days on", () => {
-    expect(sizes(100, FIRST_PIECE.stoppable)).toEqual([4, 8, 16, 32]);
+    expect(sizes(100, firstPieceSize({ format: "summary-0.2" }, true))).toEqual([4, 8, 16, 32]);
   });
 
   test("it is a day at least and a month at most", () => {
     const piece = fc.record({ days: fc.integer({ min: 1, max: 32 }), pods: fc.nat({ max: 1e7 }) });
     fc.assert(
-      fc.property(piece, fc.integer({ min: 1, max: 32 }), (before, wanted) => {
-        const days = nextPieceDays(before, wanted, MOST_PODS.figures);
-        expect(days).toBeGreaterThanOrEqual(1);
-        expect(days).toBeLessThanOrEqual(32);
+      fc.property(fc.array(piece), (pieces) => {
+        let size = FIGURES;
+        for (const before of pieces) {
+          size = pieceSizeAfter(size, before);
+          expect(size.days).toBeGreaterThanOrEqual(1);
+          expect(size.days).toBeLessThanOrEqual(32);
+        }
       }),
     );
   });

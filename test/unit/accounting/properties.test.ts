@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { AccountingModel, MessageFormat, ServiceLevel, Tenant } from "../../../lib/accounting/model/tenant.ts";
+import type { MessageFormat, ServiceLevel, Tenant } from "../../../lib/accounting/model/tenant.ts";
 import { unitOf } from "../../../lib/accounting/apel/record.ts";
 import type { RunResult } from "../../../lib/accounting/run.ts";
 import { monthOf } from "../../../lib/accounting/model/time.ts";
@@ -254,7 +254,7 @@ function part() {
       voLabel: fc.boolean(),
       submitHost: fc.constantFrom(...SUBMIT_HOSTS),
       vo: fc.constantFrom("ops", "dteam"),
-      model: fc.constantFrom<AccountingModel>("core-seconds", "wallclock"),
+      model: fc.constantFrom<Tenant["model"]>("core-seconds", "wallclock"),
       nodeCount: fc.constantFrom(0, 1),
       serviceLevel: fc.constantFrom<ServiceLevel>({ type: "si2k", value: 2500 }, { type: "hepscore23", value: 15.3 }),
       defaultMilliCores: fc.constant(DEFAULT_CORES),

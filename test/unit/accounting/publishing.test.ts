@@ -7,6 +7,7 @@ import {
   became,
   cluster,
   ended,
+  GRID,
   HOST,
   HOUR,
   message,
@@ -14,12 +15,11 @@ import {
   records,
   SITE,
   tenant,
+  texts,
   unitIn,
   World,
-  texts,
 } from "./world.ts";
 
-const GRID = tenant("grid");
 const SECOND = tenant("second");
 const world = (jobs: readonly Job[] = []) => new World(cluster(jobs));
 const JOB = ended("2025-02-03T12:00");

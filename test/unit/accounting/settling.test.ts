@@ -11,6 +11,7 @@ import {
   DAY,
   ended,
   figures,
+  GRID,
   HOUR,
   job,
   ledgerDays,
@@ -23,7 +24,6 @@ import {
 } from "./world.ts";
 import type { WorldRun } from "./world.ts";
 
-const GRID = tenant("grid");
 const FEB = at("2025-02-01");
 const world = (jobs: readonly Job[] = [], more: Partial<Cluster> = {}) => new World(cluster(jobs, more));
 const jobsOf = (result: Awaited<ReturnType<World["run"]>>, month: string) => figures(countedIn(result, month)).jobs;

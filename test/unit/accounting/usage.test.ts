@@ -1,17 +1,10 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { Ledger, fingerprint } from "../../../lib/accounting/counting/ledger.ts";
-import { MemoryStore } from "../../../lib/accounting/store/store.ts";
+import { Ledger } from "../../../lib/accounting/counting/ledger.ts";
 import type { FinishedPod } from "../../../lib/accounting/counting/pods.ts";
 import { dayOf } from "../../../lib/accounting/model/time.ts";
-import {
-  type DayUsage,
-  type UsageGroup,
-  dayUsage,
-  mergeGroups,
-  toDays,
-  toJob,
-} from "../../../lib/accounting/counting/usage.ts";
+import { type DayUsage, type UsageGroup, dayUsage, toDays } from "../../../lib/accounting/counting/usage.ts";
+import { MemoryStore } from "../../../lib/accounting/store/store.ts";
 import { at, DAY, tenant } from "./world.ts";
 
 const END = at("2025-02-03T12:00");
@@ -50,13 +43,16 @@ const pods = fc.array(
 
 describe("Left out, counted by reason", () => {
   test("each pod is a job or has one reason", () => {
-    const { start: _start, ...noStart } = pod();
-    const { milliCores: _cores, ...noCores } = pod();
-    expect(toJob(noStart, undefined)).toBe("no_start");
-    expect(toJob(pod({ start: END + 1 }), undefined)).toBe("negative_duration");
-    expect(toJob(noCores, undefined)).toBe("no_cpu_request");
-    expect(toJob(noCores, 250)).toMatchObject({ milliCores: 250 });
-    expect(toJob(pod(), 250)).toMatchObject({ milliCores: 500, vo: null });
+    const countedAs = (one: FinishedPod, defaultMilliCores?: number) => {
+      const [day] = toDays([one], ["2025-02-03"], { ...options, defaultMilliCores });
+      const reasons = Object.entries(day!.usage.leftOut).filter(([, pods]) => pods > 0);
+      return [...reasons.map(([reason]) => reason), ...day!.jobs.map(({ milliCores, vo }) => ({ milliCores, vo }))];
+    };
+    expect(countedAs(pod({ start: undefined }))).toEqual(["no_start"]);
+    expect(countedAs(pod({ start: END + 1 }))).toEqual(["negative_duration"]);
+    expect(countedAs(pod({ milliCores: undefined }))).toEqual(["no_cpu_request"]);
+    expect(countedAs(pod({ milliCores: undefined }), 250)).toEqual([{ milliCores: 250, vo: null }]);
+    expect(countedAs(pod(), 250)).toEqual([{ milliCores: 500, vo: null }]);
   });
 
   test("one set of jobs feeds every figure; nothing is lost or counted twice", () => {
@@ -69,7 +65,8 @@ describe("Left out, counted by reason", () => {
         const left = found.flatMap(({ usage }) => Object.values(usage.leftOut)).reduce((sum, each) => sum + each, 0);
         expect(counted.length + left).toBe(drawn.length);
         const succeeded = found.reduce((total, { usage }) => total + usage.succeededLeftOut, 0);
-        const isJob = (each: FinishedPod) => typeof toJob(each, undefined) !== "string";
+        const isJob = ({ start, end, milliCores }: FinishedPod) =>
+          start !== undefined && start <= end && milliCores !== undefined;
         expect(succeeded).toBe(drawn.filter((each) => each.succeeded && !isJob(each)).length);
         const sum = (value: (group: UsageGroup) => number) => groups.reduce((total, group) => total + value(group), 0);
         expect(sum((group) => group.jobs)).toBe(counted.length);
@@ -106,20 +103,19 @@ describe("Left out, counted by reason", () => {
 });
 
 describe("integers per (VO, milli-cores)", () => {
-  test("groups add up to the same in whatever order and grouping", () => {
+  test("the order of the pods does not matter; there is one group a (VO, size), sorted", () => {
+    const days = [0, 1, 2, 3].map((index) => dayOf(END + index * DAY));
     const groups = (drawn: readonly FinishedPod[]) =>
-      toDays(
-        drawn,
-        [0, 1, 2, 3].map((index) => dayOf(END + index * DAY)),
-        { ...options, defaultMilliCores: 1000 },
-      ).flatMap(({ usage }) => usage.groups);
+      toDays(drawn, days, { ...options, defaultMilliCores: 1000 }).map(({ usage }) => usage.groups);
     fc.assert(
       fc.property(pods, fc.nat(), (drawn, cut) => {
-        const all = groups(drawn);
-        const middle = cut % (all.length + 1);
-        const parts = [...mergeGroups(all.slice(middle)), ...mergeGroups(all.slice(0, middle))];
-        expect(mergeGroups(parts)).toEqual(mergeGroups(all));
-        expect(mergeGroups(mergeGroups(all))).toEqual(mergeGroups(all));
+        const middle = cut % (drawn.length + 1);
+        const found = groups(drawn);
+        expect(groups([...drawn.slice(middle), ...drawn.slice(0, middle)])).toEqual(found);
+        for (const one of found) {
+          const keys = one.map(({ vo, milliCores }) => JSON.stringify([vo, milliCores]));
+          expect(keys).toEqual([...new Set(keys)].toSorted());
+        }
       }),
       { numRuns: 100 },
     );
@@ -167,20 +163,28 @@ describe("the ledger", () => {
     expect(await new Ledger(store, tenant("grid"), none).read("2025-02")).toEqual(nothing);
   });
 
-  test("a fingerprint of all that decides the count, and of nothing else", () => {
-    const of = (more: Parameters<typeof tenant>[1]) => fingerprint(tenant("grid", more));
+  test("a day is stored with a fingerprint that later versions know", async () => {
+    const store = new MemoryStore();
+    await new Ledger(store, tenant("grid"), none).write(usage);
+    const stored = (await store.get("ledger/grid/2025-02/2025-02-03.json"))!.body;
+    expect(JSON.parse(stored)).toEqual({ fingerprint: "e076ab25df80ecc1c603319d227d9b21", usage });
+  });
+
+  test("a stored day is good as long as nothing changes that decides the count", async () => {
+    const store = new MemoryStore();
+    await new Ledger(store, tenant("grid"), none).write(usage);
+    const isGood = async (more: Parameters<typeof tenant>[1]) =>
+      (await new Ledger(store, tenant("grid", more), none).read("2025-02")).days.size === 1;
     const counting = [
-      {},
       { defaultMilliCores: 1 },
       { server: "http://b" },
       { pods: { namespace: "b" } },
       { pods: { matchers: ['a="b"'] } },
       { pods: { labelPrefix: "exported_" } },
       { pods: { voLabel: "label_vo" } },
-    ].map(of);
-    expect(new Set(counting).size).toBe(counting.length);
+    ];
+    for (const more of counting) expect([more, await isGood(more)]).toEqual([more, false]);
     const publishing = [
-      { name: "b" },
       { site: "B" },
       { submitHost: "b" },
       { vo: "b" },
@@ -193,6 +197,6 @@ describe("the ledger", () => {
       { settle: 1 },
       { since: "2025-01-01" },
     ] as const;
-    expect(new Set([{}, ...publishing].map(of)).size).toBe(1);
+    for (const more of publishing) expect([more, await isGood(more)]).toEqual([more, true]);
   });
 });

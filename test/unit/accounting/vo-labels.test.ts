@@ -6,16 +6,15 @@ import { individualRecord } from "../../../lib/accounting/publishing/jobs.ts";
 import { figuresOf } from "../../../lib/accounting/publishing/publish.ts";
 import { monthlyRecords } from "../../../lib/accounting/publishing/records.ts";
 import { type UnitState, sourceOf } from "../../../lib/accounting/publishing/state.ts";
-import { type UsageGroup, toJob } from "../../../lib/accounting/counting/usage.ts";
+import { type UsageGroup, toDays } from "../../../lib/accounting/counting/usage.ts";
 import { apelKey } from "../../../lib/accounting/apel/keys.ts";
 import { writeMessages } from "../../../lib/accounting/apel/write.ts";
 import { apelText } from "../../../lib/accounting/settings/formats.ts";
-import { at, HOST, SITE, tenant } from "./world.ts";
+import { at, GRID, HOST, SITE, tenant } from "./world.ts";
 
 const UNIT = { site: SITE, submitHost: HOST, month: "2025-02" };
 const END = at("2025-02-03T12:00");
 const NOW = at("2025-03-02T12:00");
-const GRID = tenant("grid");
 const NOTHING = ["", " ", "\t ", "none", "None", "NONE", "null", "Null", "nULL", " none ", "null "];
 
 const group = (vo: string | null, jobs = 1): UsageGroup => ({
@@ -42,7 +41,8 @@ const label = fc.oneof(
 );
 
 test.each(NOTHING)("the label %j is no label: VO_NAME counts", (text) => {
-  expect(toJob(pod(text), undefined)).toMatchObject({ vo: null });
+  const [day] = toDays([pod(text)], ["2025-02-03"], { defaultMilliCores: undefined, gapsOf: () => [] });
+  expect(day).toMatchObject({ usage: { groups: [{ vo: null }] }, jobs: [{ vo: null }] });
   expect(monthlyRecords(UNIT, [{ tenant: GRID, groups: [group(text)] }])).toMatchObject([{ vo: GRID.vo }]);
   const job = { uid: "u", pod: "p", vo: text, start: END - 100, end: END, milliCores: 1000 };
   expect(individualRecord(GRID, job)).toMatchObject({ vo: GRID.vo });

@@ -1,15 +1,29 @@
 import { describe, expect, test } from "vitest";
 import type { Job } from "../../simulator/index.ts";
-import { at, cluster, countedIn, DAY, ended, HOUR, job, message, outcomes, tenant, unitIn, World } from "./world.ts";
+import { MemoryMonitoring } from "../../support/memory-monitoring.ts";
+import { changedMonitoring } from "../../support/stub-monitoring.ts";
+import {
+  at,
+  bare,
+  BOTH_MONTHS,
+  cluster,
+  countedIn,
+  DAY,
+  ended,
+  FEBRUARY,
+  GRID,
+  HOUR,
+  job,
+  message,
+  NOW,
+  outcomes,
+  tenant,
+  unitIn,
+  World,
+} from "./world.ts";
 import type { WorldRun } from "./world.ts";
 
-const GRID = tenant("grid");
-const NOW = "2025-03-20";
-const BOTH = { gap: ["2025-01", "2025-02"] } as const;
-/** A pod that succeeds and requests no CPU. */
-const bare = (end: string, more: Parameters<typeof ended>[1] = {}) => ended(end, { containers: [{}], ...more });
-
-async function run(jobs: readonly Job[], options: WorldRun = BOTH, now = NOW) {
+async function run(jobs: readonly Job[], options: WorldRun = BOTH_MONTHS, now = NOW) {
   const world = new World(cluster(jobs));
   return { world, result: await world.run(now, [GRID], options) };
 }
@@ -25,12 +39,12 @@ describe("A month of 7 settled days or more in which pods succeeded and every fi
       /^grid: all 3 pods of 2025-02 are left out, most of them for no_cpu_request \(.*DEFAULT_CORES.*\)\. The month was not published\..*--allow-incomplete/,
     );
     expect(world.shown("2025-02").syncJobs).toBe(0);
-    expect((await world.run(NOW, [GRID], BOTH)).tenants[0]!.count.asked.days).toBe(0);
-    expect(outcomes(await world.run(NOW, [GRID], BOTH))["2025-02"]).toBe("all_left_out");
+    expect((await world.run(NOW, [GRID], BOTH_MONTHS)).tenants[0]!.count.asked.days).toBe(0);
+    expect(outcomes(await world.run(NOW, [GRID], BOTH_MONTHS))["2025-02"]).toBe("all_left_out");
   });
 
   test("unless --allow-incomplete, which says so", async () => {
-    const { result } = await run(ALL, { ...BOTH, allowIncomplete: true });
+    const { result } = await run(ALL, { ...BOTH_MONTHS, allowIncomplete: true });
     expect(outcomes(result)["2025-02"]).toBe("published");
     expect(countedIn(result, "2025-02").warnings).toEqual([
       expect.stringMatching(/^grid: all 3 pods of 2025-02 are left out, .*\. It was published all the same\.$/),
@@ -45,7 +59,7 @@ describe("A month of 7 settled days or more in which pods succeeded and every fi
     ];
     expect(outcomes(result)["2025-02"]).toBe("published");
     expect(countedIn(result, "2025-02").warnings).toEqual(warned);
-    const alone = await world.run(NOW, [GRID], { gap: "2025-02" });
+    const alone = await world.run(NOW, [GRID], FEBRUARY);
     expect(outcomes(alone)["2025-02"]).toBe("unchanged");
     expect(countedIn(alone, "2025-02").warnings).toEqual(warned);
   });
@@ -84,8 +98,8 @@ describe("A month of 7 settled days or more in which pods succeeded and every fi
     const january = [ended("2025-01-20T12:00"), bare("2025-01-20T12:00")];
     const world = new World(cluster([...january, ...ALL, ended("2025-02-03T12:00", { in: "second" })]));
     const tenants = [GRID, tenant("second")];
-    expect(outcomes(await world.run(NOW, tenants, BOTH))["2025-02"]).toBe("published");
-    const only = await world.run(NOW, tenants, { gap: "2025-02", only: ["second"] });
+    expect(outcomes(await world.run(NOW, tenants, BOTH_MONTHS))["2025-02"]).toBe("published");
+    const only = await world.run(NOW, tenants, { ...FEBRUARY, only: ["second"] });
     expect(outcomes(only)).toEqual({ "2025-02": "unchanged" });
   });
 });
@@ -122,8 +136,18 @@ describe("A month that, over 7 settled days or more, falls to less than a tenth 
     const world = new World(cluster(january));
     expect(countedIn(await world.run("2025-02-08T05:30", [GRID]), "2025-02").warnings).toEqual([]);
     expect(countedIn(await world.run("2025-02-08T07:30", [GRID]), "2025-02").warnings).toHaveLength(1);
-    expect(countedIn(await world.run("2025-02-20T07:30", [GRID], { gap: "2025-02" }), "2025-02").warnings).toHaveLength(
-      1,
-    );
+    expect(countedIn(await world.run("2025-02-20T07:30", [GRID], FEBRUARY), "2025-02").warnings).toHaveLength(1);
+  });
+
+  test("not where none of its days could be counted", async () => {
+    const world = new World(cluster(january));
+    await world.run(NOW, [GRID], { gap: "2025-01" });
+    const monitoring = ({ selection }: typeof GRID) =>
+      changedMonitoring(new MemoryMonitoring(world.series, selection), {
+        facts: () => Promise.reject(new Error("broken")),
+      });
+    const result = await world.run(NOW, [GRID], { ...FEBRUARY, monitoring });
+    expect(outcomes(result)).toEqual({ "2025-02": "unexpected: broken" });
+    expect(countedIn(result, "2025-02").warnings).toEqual([]);
   });
 });

@@ -49,6 +49,13 @@ export function tenant(name: string, more: Partial<Tenant> & { readonly pods?: P
   };
 }
 
+/** The tenant of most tests. */
+export const GRID = tenant("grid");
+/** All of January and February 2025 is settled by then. */
+export const NOW = "2025-03-20";
+export const FEBRUARY = { gap: "2025-02" } as const;
+export const BOTH_MONTHS = { gap: ["2025-01", "2025-02"] } as const;
+
 const random = new Random("world");
 
 /** A pod of one core in the namespace `grid` unless said otherwise; it lingers for 30 minutes. */
@@ -62,6 +69,10 @@ export const ended = (end: number | string, more: Parameters<typeof job>[2] = {}
   const time = typeof end === "string" ? at(end) : end;
   return job(time - HOUR, time, more);
 };
+
+/** A pod that ran for the hour before the given end and requests no CPU. */
+export const bare = (end: number | string, more: Parameters<typeof job>[2] = {}): Job =>
+  ended(end, { containers: [{}], ...more });
 
 /** Watched without a break from 2025-01-01 to 2025-04-01, unless said otherwise. */
 export function cluster(jobs: readonly Job[], more: Partial<Cluster> = {}): Cluster {
@@ -102,6 +113,23 @@ export class World {
   constructor(cluster: Cluster, series: readonly Series[] = simulate(cluster)) {
     this.cluster = cluster;
     this.series = series;
+  }
+
+  /** The same cluster, of whose series Prometheus holds these. */
+  holding(change: (series: readonly Series[]) => readonly Series[]): World {
+    return new World(this.cluster, change(this.series));
+  }
+
+  /** Runs in invocations of one piece each, until nothing is left to count. */
+  async runInInvocations(
+    now: number | string,
+    tenants: readonly Tenant[],
+    options: WorldRun = {},
+  ): Promise<{ readonly result: RunResult; readonly invocations: number }> {
+    for (let invocations = 1; ; invocations += 1) {
+      const result = await this.run(now, tenants, { ...options, stop: () => true, run: "invocations" });
+      if (!result.interrupted) return { result, invocations };
+    }
   }
 
   /** Runs at a moment, and loads what is published into the table in the order of publication. */

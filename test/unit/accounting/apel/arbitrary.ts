@@ -63,7 +63,8 @@ const monthly = fc
     fc.double({ min: 0, max: 1, noNaN: true }),
   )
   .map(([user, month, usage, a, b]) => {
-    const [start, end] = [startOf(monthName(month.year, month.month)), endOfMonth(monthName(month.year, month.month))];
+    const name = monthName(month.year, month.month);
+    const [start, end] = [startOf(name), endOfMonth(name)];
     const at = (part: number) => Math.round(start + part * (end - start));
     return { ...user, ...month, ...usage, earliestEndTime: at(Math.min(a, b)), latestEndTime: at(Math.max(a, b)) };
   });

@@ -4,24 +4,25 @@ import type { Cluster, Job, Series } from "../../simulator/index.ts";
 import { dropped, metric, withoutZeroRows } from "../../simulator/situations/held.ts";
 import {
   at,
+  bare,
+  BOTH_MONTHS,
   cluster,
   countedIn,
   ended,
+  FEBRUARY,
   figures,
+  GRID,
   HOUR,
   job,
-  leftOutOf,
   ledgerDays,
+  leftOutOf,
   message,
+  NOW,
   outcomes,
   tenant,
   unitIn,
   World,
 } from "./world.ts";
-
-const GRID = tenant("grid");
-const NOW = "2025-03-20";
-const BOTH = { gap: ["2025-01", "2025-02"] } as const;
 
 /** Two jobs in January, three in February. */
 const JOBS = [
@@ -33,8 +34,7 @@ const JOBS = [
 ];
 /** What Prometheus holds of a cluster, changed. */
 function holding(jobs: readonly Job[], change: (series: readonly Series[]) => Series[], more: Partial<Cluster> = {}) {
-  const world = new World(cluster(jobs, more));
-  return new World(world.cluster, change(world.series));
+  return new World(cluster(jobs, more)).holding(change);
 }
 
 const terminal = ({ name, labels }: Series): boolean =>
@@ -52,7 +52,7 @@ const METRICS = [
 describe("Facts vouch for each other: a metric that has no series at all, while pods were seen, is missing", () => {
   test.each(METRICS)("%s, wholly", async (_what, which, code, name) => {
     const world = holding(JOBS, (series) => dropped(series, which));
-    const result = await world.run(NOW, [GRID], BOTH);
+    const result = await world.run(NOW, [GRID], BOTH_MONTHS);
     expect(outcomes(result)).toEqual({ "2025-01": code, "2025-02": code });
     expect(unitIn(result, "2025-01").error).toMatchObject({ exit: 3, retryable: false });
     expect(message(unitIn(result, "2025-01"))).toContain(
@@ -72,18 +72,18 @@ describe("Facts vouch for each other: a metric that has no series at all, while 
     "%s, from a day on: other months go on, and the days before are counted",
     async (_what, which, code) => {
       const world = holding(JOBS, (series) => dropped(series, which, { from: at("2025-02-10") }));
-      const result = await world.run(NOW, [GRID], BOTH);
+      const result = await world.run(NOW, [GRID], BOTH_MONTHS);
       expect(outcomes(result)).toEqual({ "2025-01": "published", "2025-02": code });
       expect(message(unitIn(result, "2025-02"))).toContain("on 2025-02-10 to 2025-02-11 (2 days)");
       expect(world.shown("2025-01").jobs).toBe(2);
-      const allowed = await world.run(NOW, [GRID], { ...BOTH, allowIncomplete: true });
+      const allowed = await world.run(NOW, [GRID], { ...BOTH_MONTHS, allowIncomplete: true });
       expect(outcomes(allowed)["2025-02"]).toBe("published");
       expect(world.shown("2025-02")).toMatchObject({ jobs: 1, syncJobs: 1 });
       expect(countedIn(allowed, "2025-02").warnings).toContainEqual(
         "grid: published without pods of which a fact is missing, on 2025-02-10 to 2025-02-11 (2 days).",
       );
       // Allowing it once does not make it right.
-      expect(outcomes(await world.run(NOW, [GRID], BOTH))["2025-02"]).toBe(code);
+      expect(outcomes(await world.run(NOW, [GRID], BOTH_MONTHS))["2025-02"]).toBe(code);
     },
   );
 
@@ -92,7 +92,7 @@ describe("Facts vouch for each other: a metric that has no series at all, while 
     async (_what, which, code) => {
       const day = ["T10:00", "T11:00", "T20:00", "T21:00", "T22:00"].map((time) => ended(`2025-02-10${time}`));
       const world = holding([...JOBS, ...day], (series) => dropped(series, which, { from: at("2025-02-10T15:00") }));
-      const result = await world.run(NOW, [GRID], BOTH);
+      const result = await world.run(NOW, [GRID], BOTH_MONTHS);
       expect(outcomes(result)).toEqual({ "2025-01": "published", "2025-02": code });
       expect(message(unitIn(result, "2025-02"))).toContain("on 2025-02-10 to 2025-02-11 (2 days)");
       expect(await ledgerDays(world, "2025-02")).not.toContain("2025-02-10");
@@ -115,7 +115,7 @@ describe("Facts vouch for each other: a metric that has no series at all, while 
 
   test("no zero rows of phases, and only those of running pods: phase_missing", async () => {
     const world = holding(JOBS, (series) => withoutZeroRows(dropped(series, terminal)));
-    expect(outcomes(await world.run(NOW, [GRID], BOTH))).toEqual({
+    expect(outcomes(await world.run(NOW, [GRID], BOTH_MONTHS))).toEqual({
       "2025-01": "phase_missing",
       "2025-02": "phase_missing",
     });
@@ -130,12 +130,12 @@ describe("Facts vouch for each other: a metric that has no series at all, while 
       const jobs = [ended("2025-02-03T12:00", { outcome: kept }), ended("2025-02-10T12:00", { outcome: gone })];
       const rows = ({ name, labels }: Series) => name === "kube_pod_status_phase" && labels["phase"] === gone;
       const world = holding(jobs, (series) => dropped(series, rows));
-      const result = await world.run(NOW, [GRID], { gap: "2025-02", allowIncomplete: true });
+      const result = await world.run(NOW, [GRID], { ...FEBRUARY, allowIncomplete: true });
       expect(world.shown("2025-02").jobs).toBe(1);
       expect(countedIn(result, "2025-02").warnings).toContainEqual(
         "grid: published without pods of which a fact is missing, on 2025-02-10.",
       );
-      const refused = await world.run(NOW, [GRID], { gap: "2025-02" });
+      const refused = await world.run(NOW, [GRID], FEBRUARY);
       expect(outcomes(refused)).toEqual({ "2025-02": "phase_missing" });
       expect(message(unitIn(refused, "2025-02"))).toContain("has no series in any namespace on 2025-02-10, though");
     },
@@ -155,11 +155,9 @@ describe("Facts vouch for each other: a metric that has no series at all, while 
 });
 
 describe("If the metric is there, the pods are left out by reason: clusters without requests are ordinary", () => {
-  const bare = (end: string, more: Parameters<typeof ended>[1] = {}) => ended(end, { containers: [{}], ...more });
-
   test("jobs of one day without requests, while pods of kube-system have them", async () => {
     const world = holding([...JOBS, bare("2025-02-12T12:00"), bare("2025-02-13T12:00")], (series) => [...series]);
-    const result = await world.run(NOW, [GRID], BOTH);
+    const result = await world.run(NOW, [GRID], BOTH_MONTHS);
     expect(outcomes(result)).toEqual({ "2025-01": "published", "2025-02": "published" });
     expect(leftOutOf(result, "2025-02")).toEqual({
       "2025-02-12": { no_cpu_request: 1 },
@@ -177,7 +175,7 @@ describe("If the metric is there, the pods are left out by reason: clusters with
         to: at("2025-02-11"),
       }),
     );
-    const result = await world.run(NOW, [GRID], { gap: "2025-02" });
+    const result = await world.run(NOW, [GRID], FEBRUARY);
     expect(outcomes(result)).toEqual({ "2025-02": "published" });
     expect(leftOutOf(result, "2025-02")).toEqual({ "2025-02-10": { no_start: 2 } });
   });
@@ -186,14 +184,14 @@ describe("If the metric is there, the pods are left out by reason: clusters with
     const noon = at("2025-02-10T12:00");
     const evicted = Array.from({ length: 5 }, () => job(noon - HOUR, null, { evicted: noon, deleted: noon + HOUR }));
     const world = holding([ended("2025-02-03T12:00"), ...evicted], (series) => [...series]);
-    const result = await world.run(NOW, [GRID], { gap: "2025-02" });
+    const result = await world.run(NOW, [GRID], FEBRUARY);
     expect(outcomes(result)).toEqual({ "2025-02": "published" });
     expect(leftOutOf(result, "2025-02")).toEqual({ "2025-02-10": { no_end: 5 } });
   });
 
   test("requests only while DEFAULT_CORES is unset", async () => {
     const world = holding(JOBS, (series) => dropped(series, requests));
-    const result = await world.run(NOW, [tenant("grid", { defaultMilliCores: 2000 })], { gap: "2025-02" });
+    const result = await world.run(NOW, [tenant("grid", { defaultMilliCores: 2000 })], FEBRUARY);
     expect(outcomes(result)).toEqual({ "2025-02": "published" });
     expect(figures(countedIn(result, "2025-02"))).toMatchObject({ jobs: 3, milliCoreSeconds: 3 * 2000 * HOUR });
   });
@@ -243,7 +241,7 @@ describe("For requests a pod of kube-system must have been seen; without one non
     const world = holding(last, since("2025-01-29"), confined);
     expect(outcomes(await world.run(NOW, [GRID], { gap: "2025-01" }))).toEqual({ "2025-01": "published" });
     expect(await ledgerDays(world, "2025-01")).not.toContain("2025-01-29");
-    const both = await world.run(NOW, [GRID], { gap: ["2025-01", "2025-02"] });
+    const both = await world.run(NOW, [GRID], BOTH_MONTHS);
     expect(outcomes(both)["2025-01"]).toBe("metric_missing");
   });
 

@@ -1,13 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { checkOverlap } from "../../../lib/accounting/counting/overlap.ts";
+import { refuseOverlap } from "../../../lib/accounting/counting/tenant-overlap.ts";
 import type { Tenant } from "../../../lib/accounting/model/tenant.ts";
 import { GridmeterError } from "../../../lib/shared/errors.ts";
 import { STACK } from "../../simulator/index.ts";
 import { stubMonitoring } from "../../support/stub-monitoring.ts";
-import { cluster, ended, outcomes, tenant, World } from "./world.ts";
+import { at, cluster, DAY, ended, FEBRUARY, NOW, outcomes, tenant, World } from "./world.ts";
 
-const NOW = "2025-03-20";
-const FEB = { gap: "2025-02" } as const;
 const JOBS = Array.from({ length: 5 }, (_, index) => ended(`2025-02-0${index + 1}T12:00`, { pod: `job-${index}` }));
 /** A tenant of the namespace `grid`, with matchers. */
 const of = (name: string, ...matchers: string[]): Tenant => tenant(name, { pods: { namespace: "grid", matchers } });
@@ -23,7 +21,7 @@ function twoClusters(): World {
 }
 
 async function refusal(world: World, tenants: readonly Tenant[]): Promise<GridmeterError> {
-  const error = await world.run(NOW, tenants, FEB).catch((thrown: unknown) => thrown);
+  const error = await world.run(NOW, tenants, FEBRUARY).catch((thrown: unknown) => thrown);
   if (!(error instanceof GridmeterError)) throw new Error("nothing was refused");
   return error;
 }
@@ -66,13 +64,13 @@ describe("A uid counts once: tenants whose selections of one namespace overlap a
     ["other namespaces", [of("a"), tenant("second")]],
   ])("apart: %s", async (_what, tenants) => {
     const world = twoClusters();
-    expect(outcomes(await world.run(NOW, tenants, FEB))).toEqual({ "2025-02": "published" });
+    expect(outcomes(await world.run(NOW, tenants, FEBRUARY))).toEqual({ "2025-02": "published" });
     expect(world.shown("2025-02")).toMatchObject({ jobs: 5, syncJobs: 5 });
   });
 
   test("on a server that refuses long windows, too", async () => {
     const world = new World(cluster(JOBS));
-    const options = { gap: ["2025-01", "2025-03"], memory: { maxWindow: 2 * 86_400 } } as const;
+    const options = { gap: ["2025-01", "2025-03"], memory: { maxWindow: 2 * DAY } } as const;
     await expect(world.run(NOW, [of("one"), of("two")], options)).rejects.toMatchObject({ code: "tenants_overlap" });
   });
 
@@ -87,14 +85,14 @@ describe("A uid counts once: tenants whose selections of one namespace overlap a
 
   test("where matchers show that they are apart, or namespaces differ, nothing is asked", async () => {
     const never = stubMonitoring({ sample: () => Promise.reject(new Error("asked")) });
-    const window = { from: 0, to: 86_400 };
+    const refuse = (tenants: readonly Tenant[]) => refuseOverlap(tenants, () => never, { mode: "auto" }, at(NOW));
     for (const tenants of [
       [of("a", `cluster="a"`), of("b", `cluster="b"`)],
       [of("a", `cluster="a"`, `x="1"`), of("b", `x="1"`, `cluster="b"`)],
       [of("a"), tenant("second")],
     ])
-      await expect(checkOverlap(tenants, () => never, window)).resolves.toBeUndefined();
-    await expect(checkOverlap([of("a"), of("b")], () => never, window)).rejects.toThrow("asked");
+      await expect(refuse(tenants)).resolves.toBeUndefined();
+    await expect(refuse([of("a"), of("b")])).rejects.toThrow("asked");
   });
 
   test("pods that only the one has in its sample are looked for in the other, whichever is the larger", async () => {

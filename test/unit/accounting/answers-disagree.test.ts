@@ -9,22 +9,20 @@ import {
   cluster,
   countedIn,
   ended,
+  FEBRUARY,
+  GRID,
   HOUR,
   job,
-  leftOutOf,
   ledgerDays,
+  leftOutOf,
   message,
   MINUTE,
+  NOW,
   outcomes,
-  tenant,
   unitIn,
   World,
 } from "./world.ts";
 import type { WorldRun } from "./world.ts";
-
-const GRID = tenant("grid");
-const FEB = { gap: "2025-02" } as const;
-const NOW = "2025-03-20";
 
 /** So many jobs on 10 February, one on each of the days beside it. */
 const jobsOf = (count: number) => [
@@ -38,7 +36,7 @@ const PHASES = metric("kube_pod_status_phase");
 /** A world whose Prometheus lacks a metric of the given pods: one that was answered by a replica without those samples. */
 function lacking(which: (series: Series) => boolean, uids: readonly string[], world: World): World {
   const isTheirs = (series: Series): boolean => which(series) && uids.includes(series.labels["uid"] ?? "");
-  return new World(world.cluster, dropped(world.series, isTheirs));
+  return world.holding((series) => dropped(series, isTheirs));
 }
 
 const uidsOf = (world: World, count: number): string[] => world.cluster.jobs.slice(1, count + 1).map(({ uid }) => uid);
@@ -68,7 +66,7 @@ describe("Mixed answers: some pods that succeeded have no end, or some with an e
   ])("answers_disagree, with the share and an example: %s", async (text, which) => {
     const whole = new World(cluster(jobsOf(20)));
     const world = lacking(which, uidsOf(whole, 5), whole);
-    const result = await world.run(NOW, [GRID], FEB);
+    const result = await world.run(NOW, [GRID], FEBRUARY);
     expect(outcomes(result)).toEqual({ "2025-02": "answers_disagree" });
     expect(unitIn(result, "2025-02").error).toMatchObject({ exit: 4, retryable: true });
     expect(message(unitIn(result, "2025-02"))).toContain("5 of 20 pods of 2025-02-10 (25.0 %)");
@@ -84,17 +82,17 @@ describe("Mixed answers: some pods that succeeded have no end, or some with an e
 
   test("where zero rows are not written, too", async () => {
     const whole = new World(cluster(jobsOf(20)));
-    const sparse = new World(whole.cluster, withoutZeroRows(whole.series));
+    const sparse = whole.holding(withoutZeroRows);
     const terminal = (one: Series) => PHASES(one) && ["Succeeded", "Failed"].includes(one.labels["phase"] ?? "");
     const world = lacking(terminal, uidsOf(whole, 5), sparse);
-    expect(outcomes(await world.run(NOW, [GRID], FEB))).toEqual({ "2025-02": "answers_disagree" });
-    expect(outcomes(await sparse.run(NOW, [GRID], FEB))).toEqual({ "2025-02": "published" });
+    expect(outcomes(await world.run(NOW, [GRID], FEBRUARY))).toEqual({ "2025-02": "answers_disagree" });
+    expect(outcomes(await sparse.run(NOW, [GRID], FEBRUARY))).toEqual({ "2025-02": "published" });
   });
 
   test("--allow-incomplete leaves these pods out, and says so", async () => {
     const whole = new World(cluster(jobsOf(20)));
     const world = lacking(ENDS, uidsOf(whole, 5), whole);
-    const result = await world.run(NOW, [GRID], { ...FEB, allowIncomplete: true });
+    const result = await world.run(NOW, [GRID], { ...FEBRUARY, allowIncomplete: true });
     expect(outcomes(result)).toEqual({ "2025-02": "published" });
     expect(world.shown("2025-02")).toMatchObject({ jobs: 17, syncJobs: 17 });
     expect(leftOutOf(result, "2025-02")).toEqual({ "2025-02-10": { no_end: 5 } });
@@ -118,7 +116,7 @@ describe("Mixed answers: some pods that succeeded have no end, or some with an e
     ] as const) {
       const whole = new World(cluster(jobsOf(all)));
       const world = lacking(which, uidsOf(whole, lack), whole);
-      const result = await world.run(NOW, [GRID], FEB);
+      const result = await world.run(NOW, [GRID], FEBRUARY);
       expect(outcomes(result)).toEqual({ "2025-02": expected });
       if (expected !== "published") continue;
       expect(leftOutOf(result, "2025-02")).toEqual({ "2025-02-10": { [reason]: lack } });
@@ -146,8 +144,8 @@ describe("Mixed answers: some pods that succeeded have no end, or some with an e
     const containers = [{ milliCores: 1000 }, { milliCores: 1000, to: early }];
     const jobs = Array.from({ length: 5 }, () => job(early - HOUR, null, { containers }));
     const world = new World(cluster([ended("2025-02-03T12:00"), ...jobs]));
-    for (const each of [world, new World(world.cluster, withoutZeroRows(world.series))]) {
-      const result = await each.run(NOW, [GRID], FEB);
+    for (const each of [world, world.holding(withoutZeroRows)]) {
+      const result = await each.run(NOW, [GRID], FEBRUARY);
       expect(outcomes(result)).toEqual({ "2025-02": "published" });
       expect(leftOutOf(result, "2025-02")).toEqual({ "2025-02-10": { not_finished: 5 } });
     }
@@ -161,7 +159,7 @@ describe("Mixed answers are asked once more, and what both hold is taken togethe
   const run = async (replicas: readonly World[], options: WorldRun = {}) => {
     const { monitoring, asked } = inTurn("end", replicas);
     const world = new World(whole.cluster, whole.series);
-    const result = await world.run(NOW, [GRID], { ...FEB, monitoring, ...options });
+    const result = await world.run(NOW, [GRID], { ...FEBRUARY, monitoring, ...options });
     return { world, result, asked };
   };
 

@@ -1,23 +1,29 @@
 import { GridmeterError } from "../../shared/errors.ts";
+import { greatest, least } from "../../shared/lists.ts";
 import type { Monitoring, Row, Window } from "../model/monitoring.ts";
 import type { Tenant } from "../model/tenant.ts";
+import { type Request, periods } from "../model/time.ts";
 import { ask } from "../model/split.ts";
 
-/** Uids of a tenant that are looked for among those of another one. */
+/** So many uids of a tenant are looked for among those of another one. */
 const SAMPLED = 100;
-const EQUALITY = /^(?<label>\w+)="(?<value>(?:[^"\\]|\\.)*)"$/;
 
 /**
- * Refuses tenants that count the same pods (accounting-rules: A uid counts once). Tenants of one namespace are compared by a sample of
- * uids, unless their matchers show that they are apart.
- * @param window the days that are asked for
- * @throws tenants_overlap
+ * Refuses tenants that select the same pods in the months asked for, since their jobs would count twice (accounting-rules: A uid
+ * counts once). Tenants of one namespace are compared by a sample of uids, unless their matchers already show that they are apart.
+ * @throws tenants_overlap; period_invalid
  */
-export async function checkOverlap(
+export async function refuseOverlap(
   tenants: readonly Tenant[],
   monitoring: (tenant: Tenant) => Monitoring,
-  window: Window,
+  request: Request,
+  now: number,
 ): Promise<void> {
+  const months = periods(request, now);
+  const window = {
+    from: least(months.map((month) => month.from)),
+    to: Math.min(now, greatest(months.map((month) => month.to))),
+  };
   for (const [index, tenant] of tenants.entries()) {
     for (const other of tenants.slice(0, index)) {
       if (other.selection.namespace !== tenant.selection.namespace || areApart(tenant, other)) continue;
@@ -27,10 +33,12 @@ export async function checkOverlap(
   }
 }
 
-/** Labels of scrapes and of Prometheus itself: the same pod has series with several values of them. */
+/** A matcher of one value, e.g. `cluster="a"`. */
+const EQUALITY = /^(?<label>\w+)="(?<value>(?:[^"\\]|\\.)*)"$/;
+/** Labels of scrapes and of Prometheus itself: a pod has several series, with different values of them. */
 const OF_COPIES = /^(?:job|instance|node|endpoint|service|pod|container|prometheus|.*replica.*|app.*)$/;
 
-/** Whether two selections of one server ask for different values of a label that distinguishes jobs. */
+/** Whether two selections on one server want different values of a label that no pod has two values of. */
 function areApart(tenant: Tenant, other: Tenant): boolean {
   if (tenant.server !== other.server) return false;
   const values = equalities(tenant);
@@ -47,7 +55,7 @@ function equalities({ selection }: Tenant): ReadonlyMap<string, string> {
 }
 
 /**
- * A uid that both have, looked for from either side. Where one of them does not answer, there is none: its own count fails too, and
+ * A uid that both have, in the sample of either. If one of them does not answer, none is found: its own count fails as well, and
  * the fault of one tenant must not fail another.
  */
 async function sharedUidOf(one: Monitoring, other: Monitoring, window: Window): Promise<string | undefined> {
@@ -59,7 +67,7 @@ async function sharedUidOf(one: Monitoring, other: Monitoring, window: Window): 
   }
 }
 
-/** A uid that both have, if there is one in the sample of the first. */
+/** A uid of the first one's sample that the other has too. */
 async function sharedUid(monitoring: Monitoring, other: Monitoring, window: Window): Promise<string | undefined> {
   const uids = await monitoring.sample(window, SAMPLED);
   if (uids.length === 0) return undefined;
