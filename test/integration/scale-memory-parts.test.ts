@@ -10,8 +10,7 @@ const HEAP = 44;
 
 const CHILD = `
 import { askSums } from ${JSON.stringify(new URL("../../lib/accounting/counting/facts.ts", import.meta.url).href)};
-import { Uids } from ${JSON.stringify(new URL("../../lib/accounting/counting/columns.ts", import.meta.url).href)};
-import { uidOfId } from ${JSON.stringify(new URL("../../lib/accounting/prometheus/response.ts", import.meta.url).href)};
+import { uidOfId } from ${JSON.stringify(new URL("../../lib/accounting/prometheus/rows.ts", import.meta.url).href)};
 const hex = (number, length) => number.toString(16).padStart(length, "0");
 const monitoring = {
   facts: async (fact, window, take) => {
@@ -25,11 +24,11 @@ const monitoring = {
         }
   },
 };
-const uids = new Uids();
-const sums = await askSums(monitoring, "cpu", { from: 0, to: 3600 }, uids);
+const facts = new Map();
+await askSums(monitoring, "cpu", { from: 0, to: 3600 }, facts);
 let total = 0;
-for (const [, place] of uids) total += sums.get(place);
-console.log(JSON.stringify({ pods: sums.size, total }));
+for (const { cpu } of facts.values()) total += cpu;
+console.log(JSON.stringify({ pods: facts.size, total }));
 `;
 
 test(`${PODS} pods of ${CONTAINERS} containers are added up with a heap of ${HEAP} MB`, async () => {

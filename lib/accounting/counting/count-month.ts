@@ -4,9 +4,9 @@ import type { Monitoring, Sighting, Window } from "../model/monitoring.ts";
 import { type Tenant, isIndividual } from "../model/tenant.ts";
 import { DAY, type Period, endOfDay, endOfMonth, showDays, showStretches, startOf } from "../model/time.ts";
 import type { Tiling } from "../prometheus/split.ts";
-import type { Uids } from "./columns.ts";
 import { type Observation, joined } from "./coverage.ts";
 import { JobList } from "./jobs.ts";
+import type { Facts } from "./facts.ts";
 import type { CountedPiece, FreshDay } from "./ledger.ts";
 import { factsFault, monthDoubt } from "./month-faults.ts";
 import {
@@ -17,7 +17,6 @@ import {
   askMemoryRequests,
   askMemoryUsed,
   askPods,
-  noColumns,
 } from "./pods.ts";
 import type { MonthPlan, PlanOptions } from "./schedule.ts";
 import { type DayUsage, type Details, toDays } from "./usage.ts";
@@ -259,10 +258,10 @@ export async function countPiece(
     { lastSeen, withVo, withNames, tiling },
     options,
   );
-  const { finished, count, uids } = pods;
+  const { finished, count, facts } = pods;
   const last = endOfDay(days.at(-1) ?? days[0]);
   const mine = { [Symbol.iterator]: () => endingIn(finished, from, last) };
-  const details = await askDetails(tenant, monitoring, { from, to }, mine, tiling, uids);
+  const details = await askDetails(tenant, monitoring, { from, to }, mine, facts, tiling);
   const open = new Map([...pods.open].filter(([, { day }]) => days.includes(day)));
   return {
     open,
@@ -289,16 +288,16 @@ async function askVouched(
   podOptions: PodOptions,
   { until }: PieceOptions,
 ): Promise<{ readonly pods: PieceOfPods; readonly vouched: Vouched }> {
-  const columns = noColumns();
+  const facts: Facts = new Map();
   const judge = (pods: PieceOfPods): Promise<Vouched> =>
     vouch(monitoring, days, pods.finished, pods.lacking, {
       withoutDefaultCores: tenant.defaultMilliCores === undefined,
       until,
     });
-  const pods = await askPods(monitoring, window, podOptions, columns);
+  const pods = await askPods(monitoring, window, podOptions, facts);
   const vouched = await judge(pods);
   if (![...vouched.faults.values()].some(({ kind }) => kind === "answers_disagree")) return { pods, vouched };
-  const again = await askPods(monitoring, window, podOptions, columns);
+  const again = await askPods(monitoring, window, podOptions, facts);
   return { pods: again, vouched: await judge(again) };
 }
 
@@ -325,8 +324,8 @@ async function askDetails(
   monitoring: Monitoring,
   asked: Window,
   pods: Iterable<FinishedPod>,
+  facts: Facts,
   tiling: Tiling,
-  uids: Uids,
 ): Promise<Details> {
   const none = noDetails(tenant);
   const starts = Object.keys(none).length === 0 ? [] : Array.from(pods, (pod) => pod.start ?? pod.end);
@@ -334,9 +333,9 @@ async function askDetails(
   // A restarted container's counter ends long before its pod, so what was measured is asked from the earliest start on.
   const window = { from: starts.reduce((a, b) => Math.min(a, b), asked.from), to: asked.to };
   const [cpu, memoryRequest, memoryUsed] = await Promise.all([
-    none.cpu === undefined ? undefined : askCpu(monitoring, window.from, window.to, tiling, uids),
-    none.memoryRequest === undefined ? undefined : askMemoryRequests(monitoring, window, pods, tiling, uids),
-    none.memoryUsed === undefined ? undefined : askMemoryUsed(monitoring, window, tiling, uids),
+    none.cpu === undefined ? undefined : askCpu(monitoring, window.from, window.to, facts, tiling),
+    none.memoryRequest === undefined ? undefined : askMemoryRequests(monitoring, window, pods, facts, tiling),
+    none.memoryUsed === undefined ? undefined : askMemoryUsed(monitoring, window, facts, tiling),
   ]);
   return {
     ...(cpu === undefined ? {} : { cpu }),
