@@ -3,7 +3,7 @@ import type { Monitoring, Window } from "../model/monitoring.ts";
 import { type Tenant, isIndividual } from "../model/tenant.ts";
 import { endOfDay, startOf } from "../model/time.ts";
 import type { LongestWindows } from "../model/split.ts";
-import type { Uids } from "./columns.ts";
+import type { Facts } from "./facts.ts";
 import type { Observation } from "./coverage.ts";
 import { JobList } from "./jobs.ts";
 import { type JudgedFacts, judgeFacts } from "./missing-metrics.ts";
@@ -18,7 +18,6 @@ import {
   askMemoryRequests,
   askMemoryUsed,
   askPods,
-  noColumns,
 } from "./pods.ts";
 import { type DayUsage, type Details, toDays } from "./usage.ts";
 
@@ -62,7 +61,7 @@ export async function countPiece(
     to: greatest(days.flatMap((day) => observed.get(day)?.until ?? [])),
   };
   const { pods, judged } = await askJudged(tenant, monitoring, window, days, options);
-  const details = await askDetails(tenant, monitoring, window, endingOn(days, pods.finished), longest, pods.uids);
+  const details = await askDetails(tenant, monitoring, window, endingOn(days, pods.finished), pods.facts, longest);
   const open = new Map([...pods.open].filter(([, { day }]) => days.includes(day)));
   const counted = toDays(pods.finished, days, {
     defaultMilliCores: tenant.defaultMilliCores,
@@ -95,9 +94,9 @@ async function askJudged(
     withNames: isIndividual(tenant),
     longest,
   };
-  const columns = noColumns();
+  const facts: Facts = new Map();
   const ask = async (): Promise<{ readonly pods: PieceOfPods; readonly judged: JudgedFacts }> => {
-    const pods = await askPods(monitoring, window, options, columns);
+    const pods = await askPods(monitoring, window, options, facts);
     const judged = await judgeFacts(monitoring, days, pods.finished, pods.lacking, {
       withoutDefaultCores: tenant.defaultMilliCores === undefined,
       until,
@@ -126,8 +125,8 @@ async function askDetails(
   monitoring: Monitoring,
   asked: Window,
   pods: Iterable<FinishedPod>,
+  facts: Facts,
   longest: LongestWindows,
-  uids: Uids,
 ): Promise<Details> {
   const wantsCpu = tenant.model === "wallclock";
   const wantsMemory = isIndividual(tenant);
@@ -138,9 +137,9 @@ async function askDetails(
   // The counter of a container that was restarted ends long before its pod, so it is looked for from the earliest start on.
   const window = { from: Math.min(earliest, asked.from), to: asked.to };
   const [cpu, memoryRequest, memoryUsed] = await Promise.all([
-    wantsCpu ? askCpu(monitoring, window.from, window.to, longest, uids) : none,
-    wantsMemory ? askMemoryRequests(monitoring, window, pods, longest, uids) : none,
-    wantsMemory ? askMemoryUsed(monitoring, window, longest, uids) : none,
+    wantsCpu ? askCpu(monitoring, window.from, window.to, facts, longest) : none,
+    wantsMemory ? askMemoryRequests(monitoring, window, pods, facts, longest) : none,
+    wantsMemory ? askMemoryUsed(monitoring, window, facts, longest) : none,
   ]);
   return { ...(wantsCpu ? { cpu } : {}), ...(wantsMemory ? { memoryRequest, memoryUsed } : {}) };
 }

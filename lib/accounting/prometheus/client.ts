@@ -8,18 +8,8 @@ import { type Signer, authorization, createSigner, hider } from "./auth.ts";
 import { type CertificateFiles, tlsAgent } from "./certificates.ts";
 import { CUT_SHORT, NOT_JSON, type Source, isTransient } from "./errors.ts";
 import { address, createAsker, nameOf, parseUrl } from "./request.ts";
-import {
-  NotJson,
-  type Sample,
-  type Series,
-  type RowHandler,
-  labelHandler,
-  readJson,
-  readMatrix,
-  readVersion,
-  sampleHandler,
-  streamVector,
-} from "./response.ts";
+import { type Sample, type Series, readMatrix, readVector, readVersion } from "./response.ts";
+import { NotJson, readJson, streamVector } from "./stream.ts";
 
 /** How to reach a Prometheus HTTP API (also Thanos, Mimir, VictoriaMetrics, Amazon Managed Service for Prometheus). */
 export type Connection = CertificateFiles & {
@@ -41,16 +31,8 @@ export type Connection = CertificateFiles & {
 export type Client = {
   /** An instant query at `at` (epoch seconds). */
   instant(query: string, at: number): Promise<readonly Sample[]>;
-  /** The same, its samples handed to `add` while the answer arrives; every try begins again with what `begin` gives. */
-  gather<T>(query: string, at: number, begin: () => T, add: (into: T, sample: Sample) => void): Promise<T>;
-  /** The same of an answer of which each row has one label: its text ("" where a row lacks it) and the value. */
-  gatherBy<T>(
-    label: string,
-    query: string,
-    at: number,
-    begin: () => T,
-    add: (into: T, text: string, value: number) => void,
-  ): Promise<T>;
+  /** The same, its samples handed over while the answer arrives: they hold only if this does not throw, and may come again. */
+  stream(query: string, at: number, take: (sample: Sample) => void): Promise<void>;
   /** A range query at `from`, `from + step`, ... up to `to` (epoch seconds). */
   range(query: string, from: number, to: number, step: number): Promise<readonly Series[]>;
   /** The server's version, or undefined where it does not say (Thanos and managed services). */
@@ -102,27 +84,20 @@ export function createClient(connection: Connection): Client {
       );
     });
   const longest = sigv4Region === undefined ? Number.POSITIVE_INFINITY : AMAZON_LOOKBACK;
-  const take = async <T>(query: string, at: number, begin: () => T, handler: (into: T) => RowHandler): Promise<T> => {
+  const askInstant = async <T>(query: string, at: number, read: (body: Readable) => Promise<T>): Promise<T> => {
     checkLookback(lookbackOf(query), longest, source.name);
-    return ask("/api/v1/query", { query, time: `${at}` }, async (body) => {
-      const into = begin();
-      // What the HTTP client has decompressed is another stream than the message that came.
-      const checked = !(body instanceof IncomingMessage);
-      await streamVector(body, source.name, handler(into), checked);
-      return into;
-    });
+    return ask("/api/v1/query", { query, time: `${at}` }, read);
   };
-  const gather: Client["gather"] = (query, at, begin, add) =>
-    take(query, at, begin, (into) => sampleHandler(source.name, (sample) => add(into, sample)));
 
   return {
-    gather,
-    gatherBy: (label, query, at, begin, add) =>
-      take(query, at, begin, (into) => labelHandler(source.name, label, (text, value) => add(into, text, value))),
-    instant: (query, at) => {
-      const begin = (): Sample[] => [];
-      return gather(query, at, begin, (into, sample) => void into.push(sample));
-    },
+    instant: (query, at) =>
+      askInstant(query, at, async (body) => readVector(await readJson(body, source.name), source.name)),
+    stream: (query, at, take) =>
+      askInstant(query, at, (body) => {
+        // What the HTTP client has decompressed is another stream than the message that came.
+        const isCompressed = !(body instanceof IncomingMessage);
+        return streamVector(body, source.name, take, isCompressed);
+      }),
     range: async (query, from, to, step) => {
       checkLookback(to - from + lookbackOf(query), longest, source.name);
       return ask("/api/v1/query_range", { query, start: `${from}`, end: `${to}`, step: `${step}` }, async (body) =>

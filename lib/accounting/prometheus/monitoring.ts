@@ -16,7 +16,8 @@ import {
   splitLabelQuery,
   voLabelQuery,
 } from "./queries.ts";
-import { type RowReader, type Sample, checkedUid, rowReader } from "./response.ts";
+import type { Sample } from "./response.ts";
+import { checkedUid, rowReader } from "./rows.ts";
 import { findSeen } from "./seen.ts";
 
 /** Pods named one by one in a query: VictoriaMetrics takes no query longer than 16 KiB, and some facts name them twice or more. */
@@ -89,28 +90,14 @@ async function askFact(
     case "memoryRequestAt":
       return askCopies(client, selection, spelling, "memory", window, take, only);
     default: {
+      const rowOf = rowReader(fact, selection, spelling);
       const query = factQuery(fact, selection, spelling, window, only);
-      await handOver(client, rowReader(fact, selection, spelling), query, window.to, take);
+      await client.stream(query, window.to, (sample) => {
+        const row = rowOf(sample);
+        if (row !== undefined) take(row);
+      });
     }
   }
-}
-
-const nothing = (): undefined => undefined;
-
-/** Hands over the rows of an answer as they arrive; a try that fails halfway is followed by the whole answer. */
-async function handOver(
-  client: Client,
-  reader: RowReader,
-  query: string,
-  at: number,
-  take: (row: Row) => void,
-): Promise<void> {
-  const add = (row: Row | undefined): void => {
-    if (row !== undefined) take(row);
-  };
-  if (reader.label === undefined)
-    await client.gather(query, at, nothing, (_into, sample) => add(reader.ofSample(sample)));
-  else await client.gatherBy(reader.label, query, at, nothing, (_into, text, value) => add(reader.ofText(text, value)));
 }
 
 /** A range query has a point at the end of each day on which a pod was seen. Of less than a day, no more than that is asked. */

@@ -3,14 +3,16 @@ import { describe, expect, test } from "vitest";
 import { ask } from "../../../lib/accounting/model/split.ts";
 import type { Fact, Monitoring, Only, Row, Window } from "../../../lib/accounting/model/monitoring.ts";
 import {
-  askColumn,
+  type Facts,
+  type PodFacts,
+  askGreatest,
+  askLastDays,
   askNames,
   askRequests,
   askSums,
   askUnscheduled,
   askVos,
 } from "../../../lib/accounting/counting/facts.ts";
-import { Column, Uids } from "../../../lib/accounting/counting/columns.ts";
 import {
   type ByUid,
   askCpu,
@@ -87,41 +89,44 @@ async function answerOf(
   fact: Fact,
   window: Window,
 ): Promise<ReadonlyMap<string, number | string | undefined>> {
-  const uids = new Uids();
-  const valuesOf = (column: Column): Map<string, number | undefined> =>
-    new Map([...uids].map(([uid, place]) => [uid, column.get(place)]));
+  const facts: Facts = new Map();
+  const valuesOf = (key: keyof PodFacts) => new Map([...facts].map(([uid, pod]) => [uid, pod[key]]));
   switch (fact) {
-    case "vo": {
-      const vos = new Map<string, string>();
-      await askVos(monitoring, window, vos);
-      return vos;
-    }
+    case "vo":
+      await askVos(monitoring, window, facts);
+      return valuesOf("vo");
     case "cpu":
     case "memoryUsed":
-      return valuesOf(await askSums(monitoring, fact, window, uids));
-    case "name": {
-      const ends = new Column();
-      const names = new Map<string, string>();
-      await askNames(monitoring, window, uids, ends, names);
-      return new Map([...uids].map(([uid, place]) => [uid, `${ends.get(place)} ${names.get(uid)}`]));
-    }
+      await askSums(monitoring, fact, window, facts);
+      return valuesOf(fact);
+    case "name":
+      await askNames(monitoring, window, facts);
+      return new Map([...facts].map(([uid, { end, name }]) => [uid, `${end} ${name}`]));
     case "cores":
     case "coresAt":
-      return valuesOf(await askRequests(monitoring, "cores", window, uids));
+      await askRequests(monitoring, "cores", window, facts);
+      return valuesOf("cores");
     case "memoryRequest":
     case "memoryRequestAt":
-      return valuesOf(await askRequests(monitoring, "memory", window, uids));
+      await askRequests(monitoring, "memory", window, facts);
+      return valuesOf("memoryRequest");
     case "unscheduledCores":
-    case "unscheduledMemoryRequest": {
-      const column = new Column();
-      const of = fact === "unscheduledCores" ? "cores" : "memory";
-      await askUnscheduled(monitoring, of, window, ["0a", "0b", "1a", "ff"], uids, column);
-      return valuesOf(column);
-    }
+    case "unscheduledMemoryRequest":
+      await askUnscheduled(
+        monitoring,
+        fact === "unscheduledCores" ? "cores" : "memory",
+        window,
+        ["0a", "0b", "1a", "ff"],
+        facts,
+      );
+      return valuesOf(fact === "unscheduledCores" ? "cores" : "memoryRequest");
     case "voAt":
       throw new Error("Asked by vo.");
+    case "lastDay":
+      return askLastDays(monitoring, window);
     default:
-      return valuesOf(await askColumn(monitoring, fact, window, uids));
+      await askGreatest(monitoring, fact, window, facts);
+      return valuesOf(fact);
   }
 }
 
@@ -329,7 +334,7 @@ describe("pods from facts", () => {
       unscheduledMemoryRequest: at50(row("a", 9000), row("b", 1025)),
     });
     const wanted = ["a", "b", "c"].map((uid) => ({ uid, pod: "", end: T, succeeded: true }));
-    expect(known(await askMemoryRequests(monitoring, window, wanted))).toEqual(
+    expect(known(await askMemoryRequests(monitoring, window, wanted, new Map()))).toEqual(
       new Map([
         ["a", 2],
         ["b", 2],
@@ -467,7 +472,7 @@ describe("pods from facts", () => {
 
   test("CPU: parts of a pod add up, in milliseconds; memory: in whole KiB, rounded up", async () => {
     const parts = [row("a", 1.0004, { part: "x" }), row("a", 2.0004, { part: "y" }), row("b", 0)];
-    expect(known(await askCpu(asked(single("cpu", ...parts)).monitoring, T, T + HOUR))).toEqual(
+    expect(known(await askCpu(asked(single("cpu", ...parts)).monitoring, T, T + HOUR, new Map()))).toEqual(
       new Map([
         ["a", 3001],
         ["b", 0],
@@ -478,11 +483,46 @@ describe("pods from facts", () => {
         await askMemoryUsed(
           asked(single("memoryUsed", row("a", 1025, { part: "x" }), row("a", 1, { part: "y" }))).monitoring,
           window,
+          new Map(),
         ),
       ),
     ).toEqual(new Map([["a", 2]]));
-    await expect(askCpu(asked(single("cpu", row("a", NaN))).monitoring, T, T + HOUR)).rejects.toMatchObject({
+    await expect(askCpu(asked(single("cpu", row("a", NaN))).monitoring, T, T + HOUR, new Map())).rejects.toMatchObject({
       code: "sample_invalid",
     });
+  });
+
+  test("parts of a pod add up in whatever order and however often they come, the greatest value of each", async () => {
+    const name = fc
+      .tuple(fc.nat(3), fc.constantFrom("", "a", "b", "ab", "ba", "é"))
+      .map(([number, tail]) => `/kubepods.slice/kubepods-pod1_2_3.slice/cri-containerd-${number}${tail}.scope`);
+    const drawn = fc.record({
+      uid: fc.constantFrom("a", "b", "c"),
+      part: fc.oneof(name, fc.constant("")),
+      value: fc.float({ noNaN: true, noDefaultInfinity: true, min: 0 }),
+    });
+    const sums = async (rows: readonly Row[]) => {
+      const monitoring = stubMonitoring({ facts: async (_fact, _window, take) => rows.forEach(take) });
+      return answerOf(monitoring, "cpu", window);
+    };
+    await fc.assert(
+      fc.asyncProperty(fc.array(drawn, { maxLength: 40 }), fc.infiniteStream(fc.nat()), async (rows, order) => {
+        const greatest = new Map<string, Map<string, number>>();
+        for (const { uid, part, value } of rows) {
+          const parts = greatest.get(uid) ?? new Map<string, number>();
+          greatest.set(uid, parts.set(part, Math.max(parts.get(part) ?? 0, value)));
+        }
+        const expected = new Map(
+          [...greatest].map(([uid, parts]) => [
+            uid,
+            [...parts.values()].sort((a, b) => a - b).reduce((sum, value) => sum + value, 0),
+          ]),
+        );
+        const shuffled = rows.map((each) => ({ each, at: order.next().value })).sort((a, b) => a.at - b.at);
+        for (const taken of [rows, [...rows, ...rows], shuffled.map(({ each }) => each)])
+          expect(await sums(taken)).toEqual(expected);
+      }),
+      { numRuns: 100 },
+    );
   });
 });

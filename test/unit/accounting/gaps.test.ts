@@ -28,8 +28,7 @@ async function warningsOf(minutes: number): Promise<readonly string[]> {
 async function foundBy(minutes: number): Promise<string | undefined> {
   const client: Client = {
     instant: () => Promise.resolve([]),
-    gather: (_query, _at, begin) => Promise.resolve(begin()),
-    gatherBy: (_label, _query, _at, begin) => Promise.resolve(begin()),
+    stream: async () => undefined,
     range: (_query, from, to, step) => {
       const times = Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, index) => from + index * step);
       const values = times.filter((time) => !isUnseen(time, minutes)).map((time) => [time, 1] as const);

@@ -44,7 +44,8 @@ import { parseOutgoingKey } from "../../../lib/accounting/delivery/outgoing.ts";
 import { hider } from "../../../lib/accounting/prometheus/auth.ts";
 import { certificateProblems } from "../../../lib/accounting/prometheus/certificates.ts";
 import { isTooLong, judgeRefusal, serverText } from "../../../lib/accounting/prometheus/errors.ts";
-import { numberOf, uidOfId } from "../../../lib/accounting/prometheus/response.ts";
+import { numberOf } from "../../../lib/accounting/prometheus/response.ts";
+import { uidOfId } from "../../../lib/accounting/prometheus/rows.ts";
 import { growthOf } from "../../support/growth.ts";
 
 const NOW = Date.UTC(2026, 10, 1) / 1000;

@@ -4,7 +4,7 @@ import type { Row } from "../../../../lib/accounting/model/monitoring.ts";
 import { type Spelling, spellings } from "../../../../lib/accounting/prometheus/labels.ts";
 import { GridmeterError } from "../../../../lib/shared/errors.ts";
 import { type InstantFact, factQuery } from "../../../../lib/accounting/prometheus/queries.ts";
-import { rowReader, uidOfId } from "../../../../lib/accounting/prometheus/response.ts";
+import { rowReader, uidOfId } from "../../../../lib/accounting/prometheus/rows.ts";
 
 const uid = "0a1b2c3d-1111-4222-8333-444455556666";
 const container = "f".repeat(64);
@@ -168,17 +168,8 @@ describe("the uid in cAdvisor's id", () => {
 });
 
 describe("rows", () => {
-  const rowOf = (
-    fact: InstantFact,
-    labels: Record<string, string>,
-    value: number,
-    spelling = PLAIN,
-  ): Row | undefined => {
-    const reader = rowReader(fact, selection, spelling);
-    return reader.label === undefined
-      ? reader.ofSample({ labels, value })
-      : reader.ofText(labels[reader.label] ?? "", value);
-  };
+  const rowOf = (fact: InstantFact, labels: Record<string, string>, value: number, spelling = PLAIN): Row | undefined =>
+    rowReader(fact, selection, spelling)({ labels, value });
 
   it("have the text of the VO label, and names of pods where they are asked for", () => {
     const labels = { pod: "p", uid, label_vo: "cms" };

@@ -1,7 +1,8 @@
 import { Readable } from "node:stream";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { NotJson, type Sample, sampleHandler, streamVector } from "../../../../lib/accounting/prometheus/response.ts";
+import type { Sample } from "../../../../lib/accounting/prometheus/response.ts";
+import { NotJson, streamVector } from "../../../../lib/accounting/prometheus/stream.ts";
 
 type Row = { readonly metric: Record<string, string>; readonly value: [number, string] };
 type Body = { readonly rows: readonly Row[]; readonly more?: object; readonly first?: object };
@@ -17,8 +18,7 @@ async function read(text: string, chunk = 1 << 16): Promise<readonly Sample[]> {
     bytes.subarray(index * chunk, (index + 1) * chunk),
   );
   const samples: Sample[] = [];
-  const taker = sampleHandler("Prometheus", (sample) => samples.push(sample));
-  await streamVector(Readable.from(chunks, { objectMode: false }), "Prometheus", taker);
+  await streamVector(Readable.from(chunks, { objectMode: false }), "Prometheus", (sample) => samples.push(sample));
   return samples;
 }
 
