@@ -35,8 +35,8 @@ type PieceSize = {
 };
 
 const MOST_DAYS = 32;
-/** Of each pod memory holds some 130 bytes of figures. Names and measured use, which job records need, take three times that. */
-const MOST_PODS = { figures: 400_000, jobRecords: 130_000 };
+/** Of each pod memory holds some 300 bytes of facts. Names and measured use, which job records need, take twice that or more. */
+const MOST_PODS = { figures: 300_000, jobRecords: 130_000 };
 /** Job records of a busy month would need more memory than all else of a run, so they begin with a week. */
 const FIRST_DAYS_OF_JOB_RECORDS = 8;
 /** A run that may be stopped begins with few days: the first piece must be done in time, and a kill must cost little. */

@@ -19,7 +19,7 @@ function sizes(podsADay: number, first = FIGURES): number[] {
 describe("the size of pieces follows the pods that came", () => {
   test("a month at once, as far as memory holds its pods", () => {
     expect(sizes(100)).toEqual([32, 32, 32, 32]);
-    expect(sizes(33_000)).toEqual([32, 12, 12, 12]);
+    expect(sizes(33_000)).toEqual([32, 9, 9, 9]);
     expect(sizes(10_000_000)).toEqual([32, 1, 1, 1]);
   });
 
