@@ -9,8 +9,13 @@ export type Raw = Readonly<Record<string, string | undefined>>;
 const YES = ["true", "t", "yes", "y", "on", "1"];
 const NO = ["false", "f", "no", "n", "off", "0"];
 
+/** A value as it is written; empty for a list or a mapping, of which String() would make a text that looks like a value. */
+function written(value: unknown): string {
+  return typeof value === "object" ? "" : String(value);
+}
+
 export function boolean(value: unknown): Parsed<boolean> {
-  const lower = String(value).toLowerCase();
+  const lower = written(value).toLowerCase();
   if (YES.includes(lower)) return good(true);
   if (NO.includes(lower)) return good(false);
   return bad("is neither true nor false. Write True or False (yes/no, on/off, 1/0 are taken too)");
@@ -29,7 +34,7 @@ export function oneOf<const T extends string>(...words: readonly T[]): (value: u
 export function wholeNumber(least: number, most: number): (value: unknown) => Parsed<number> {
   return (value) => {
     const number = Number(value);
-    return /^[+-]?\d+$/.test(String(value)) && number >= least && number <= most
+    return /^[+-]?\d+$/.test(written(value)) && number >= least && number <= most
       ? good(number)
       : bad(`is not a whole number from ${least} to ${most}`);
   };

@@ -287,3 +287,8 @@ it("reads or refuses any document, and gives every probe of it a finite timeout"
     { numRuns: 50 },
   );
 });
+
+it("a list with one number, or one word, is neither a number nor a word", () => {
+  expect(() => load("probes: {ps: {largeResidentBytes: [5]}}")).toThrow("largeResidentBytes");
+  expect(() => load("probes: {ps: {enabled: [true]}}")).toThrow("enabled");
+});
