@@ -11,7 +11,7 @@ const NO = ["false", "f", "no", "n", "off", "0"];
 
 /** A value as it is written; empty for a list or a mapping, of which String() would make a text that looks like a value. */
 function written(value: unknown): string {
-  return typeof value === "object" ? "" : String(value);
+  return typeof value === "string" || typeof value === "number" || typeof value === "boolean" ? `${value}` : "";
 }
 
 export function boolean(value: unknown): Parsed<boolean> {
