@@ -117,8 +117,8 @@ program
 for (const [name, description] of Object.entries(AGENT_COMMANDS)) program.command(name).description(description);
 
 const [, self = "", command = "", topic = ""] = process.argv;
-if (command in AGENT_COMMANDS) runAgent();
-else if (command === "help" && topic in AGENT_COMMANDS) runAgent([topic, "--help"]);
+if (Object.hasOwn(AGENT_COMMANDS, command)) runAgent();
+else if (command === "help" && Object.hasOwn(AGENT_COMMANDS, topic)) runAgent([topic, "--help"]);
 else void program.parseAsync();
 
 /**
