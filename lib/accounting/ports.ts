@@ -1,5 +1,6 @@
 import { GridmeterError } from "../shared/errors.ts";
-import { DirqQueue, LOCK_WAIT_MS } from "./delivery/dirq.ts";
+import { DirqQueue } from "./delivery/dirq.ts";
+import { LOCK_WAIT_MS } from "./delivery/lock.ts";
 import { PlainDirectoryQueue } from "./delivery/plain-queue.ts";
 import type { MessageQueue } from "./delivery/queue.ts";
 import type { Tenant } from "./model/tenant.ts";
@@ -74,7 +75,7 @@ export type OpenOutbox =
       readonly place: string;
       readonly store: ObjectStore;
       /**
-       * Tells the spooler of these objects; does nothing without --queue.
+       * Announces these objects to the spooler; does nothing without --queue.
        * @throws GridmeterError `queue_failed`, `store_failed`
        */
       readonly announce: (keys: readonly string[]) => Promise<void>;
@@ -82,7 +83,7 @@ export type OpenOutbox =
 
 const usage = (text: string): GridmeterError => new GridmeterError("usage", `${text}. Nothing was published.`);
 
-/** Tells each text once: what is odd in a folder is met again and again. */
+/** Warns of each text once: what is odd in a folder is met again and again. */
 function once(warn: Warn): Warn {
   const warned = new Set<string>();
   return (text) => {
@@ -93,7 +94,7 @@ function once(warn: Warn): Warn {
 }
 
 /**
- * Opens `--ledger`. A dry run gets a store that writes nothing. `warn` gets of what is odd in a directory.
+ * Opens `--ledger`. A dry run gets a store that writes nothing. `warn` gets what is odd in a directory.
  * @throws GridmeterError `usage`, `config_invalid`
  */
 export async function openLedger(text: string, dryRun: boolean, env: Environment, warn: Warn): Promise<OpenLedger> {
@@ -107,7 +108,7 @@ export async function openLedger(text: string, dryRun: boolean, env: Environment
 }
 
 /**
- * Opens `--output` (or OUTPUT_PATH) and `--queue`. A dry run gets a store that writes nothing. `warn` gets of what is odd in a
+ * Opens `--output` (or OUTPUT_PATH) and `--queue`. A dry run gets a store that writes nothing. `warn` gets what is odd in a
  * queue on this host.
  * @throws GridmeterError `usage`, `config_invalid`; `queue_owner` unless it is a dry run
  */

@@ -1,7 +1,6 @@
-import { errnoOf, isErrno, linkError, orIfMissing, storeError } from "../../shared/fs.ts";
+import { isErrno, linkError, orIfMissing } from "../../shared/fs.ts";
 import { GuardedFolder, Odd, oddError } from "../store/guarded-folder.ts";
-import { checkQueueOwner } from "../store/ownership.ts";
-import { type Held, LOCK_TEXT, type Marker, isLockText, withQueueLock } from "./lock.ts";
+import { type Held, LOCK_TEXT, LOCK_WAIT_MS, type Marker, isLockText, withQueueLock } from "./lock.ts";
 import {
   LARGEST_QUEUED,
   type MessageQueue,
@@ -12,9 +11,6 @@ import {
   isDirqElement,
   newDirqName,
 } from "./queue.ts";
-
-/** How long to wait for another gridmeter, milliseconds. */
-export const LOCK_WAIT_MS = 30_000;
 
 /** ssmsend's queue with `path_type: dirq`, file by file as python-dirq's QueueSimple reads it. */
 export class DirqQueue implements MessageQueue {
@@ -31,18 +27,8 @@ export class DirqQueue implements MessageQueue {
   }
 
   async exclusively<T>(work: (queue: OpenQueue) => Promise<T>): Promise<T | "taken"> {
-    checkQueueOwner(this.#root);
-    let root: GuardedFolder | undefined;
-    try {
-      const queue = (root = await GuardedFolder.makeRoot(this.#root, "queue"));
-      const warn = this.#warn;
-      return await withQueueLock(queue, this.#lockWaitMs, warn, (held) => work(new OpenDirq(queue, held, warn)));
-    } catch (thrown) {
-      // What is no failed system call comes from the caller's work, and is not the queue's to explain.
-      throw errnoOf(thrown) === undefined ? thrown : storeError(thrown, "write to the queue", this.#root);
-    } finally {
-      root?.close();
-    }
+    const warn = this.#warn;
+    return withQueueLock(this.#root, this.#lockWaitMs, warn, (root, held) => work(new OpenDirq(root, held, warn)));
   }
 }
 

@@ -5,10 +5,13 @@ import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
 import { GridmeterError } from "../../shared/errors.ts";
-import { isErrno } from "../../shared/fs.ts";
-import { type GuardedFolder, Odd } from "../store/guarded-folder.ts";
+import { errnoOf, isErrno, storeError } from "../../shared/fs.ts";
+import { GuardedFolder, Odd } from "../store/guarded-folder.ts";
+import { checkQueueOwner } from "../store/ownership.ts";
 import { isDirqElement } from "./queue.ts";
 
+/** How long to wait for another gridmeter, milliseconds. */
+export const LOCK_WAIT_MS = 30_000;
 /** Hidden in the queue's directory, on its file system: ssmsend looks at no such name. */
 const OWN_DIRECTORY = ".gridmeter";
 const STALE = 3_600_000;
@@ -28,12 +31,36 @@ export type Held = {
 };
 
 /**
- * One gridmeter at a time at a queue. Each process that wants it first puts up a file of its own and then looks for
- * others: of two, at least one sees the other and steps back. A file of a dead process is removed by the process that sees it;
- * names are never used twice, so nobody can remove a living one's by mistake.
+ * Opens a queue's directory, which is made if it is missing, for one gridmeter at a time.
+ * @param work what to do with the directory while the lock is held; afterwards the directory is closed
  * @returns "taken" if others held it for `lockWaitMs` milliseconds
+ * @throws GridmeterError `queue_owner`, `store_failed`, `store_no_hard_links`; whatever `work` throws
  */
 export async function withQueueLock<T>(
+  path: string,
+  lockWaitMs: number,
+  warn: (text: string) => void,
+  work: (root: GuardedFolder, held: Held) => Promise<T>,
+): Promise<T | "taken"> {
+  checkQueueOwner(path);
+  let opened: GuardedFolder | undefined;
+  try {
+    const root = (opened = await GuardedFolder.makeRoot(path, "queue"));
+    return await whileLocked(root, lockWaitMs, warn, (held) => work(root, held));
+  } catch (thrown) {
+    // What is no failed system call comes from the caller's work, and is not the queue's to explain.
+    throw errnoOf(thrown) === undefined ? thrown : storeError(thrown, "write to the queue", path);
+  } finally {
+    opened?.close();
+  }
+}
+
+/**
+ * Each process that wants it first puts up a file of its own and then looks for
+ * others: of two, at least one sees the other and steps back. A file of a dead process is removed by the process that sees it;
+ * names are never used twice, so nobody can remove a living one's by mistake.
+ */
+async function whileLocked<T>(
   queue: GuardedFolder,
   lockWaitMs: number,
   warn: (text: string) => void,

@@ -1,8 +1,5 @@
-import { errnoOf, storeError } from "../../shared/fs.ts";
-import { GuardedFolder, Odd } from "../store/guarded-folder.ts";
-import { checkQueueOwner } from "../store/ownership.ts";
-import { LOCK_WAIT_MS } from "./dirq.ts";
-import { type Held, withQueueLock } from "./lock.ts";
+import { type GuardedFolder, Odd } from "../store/guarded-folder.ts";
+import { type Held, LOCK_WAIT_MS, withQueueLock } from "./lock.ts";
 import {
   LARGEST_QUEUED,
   type MessageQueue,
@@ -31,18 +28,8 @@ export class PlainDirectoryQueue implements MessageQueue {
   }
 
   async exclusively<T>(work: (queue: OpenQueue) => Promise<T>): Promise<T | "taken"> {
-    checkQueueOwner(this.#root);
-    let root: GuardedFolder | undefined;
-    try {
-      const queue = (root = await GuardedFolder.makeRoot(this.#root, "queue"));
-      const warn = this.#warn;
-      return await withQueueLock(queue, this.#lockWaitMs, warn, (held) => work(new OpenDirectory(queue, held, warn)));
-    } catch (thrown) {
-      // What is no failed system call comes from the caller's work, and is not the queue's to explain.
-      throw errnoOf(thrown) === undefined ? thrown : storeError(thrown, "write to the queue", this.#root);
-    } finally {
-      root?.close();
-    }
+    const warn = this.#warn;
+    return withQueueLock(this.#root, this.#lockWaitMs, warn, (root, held) => work(new OpenDirectory(root, held, warn)));
   }
 }
 
