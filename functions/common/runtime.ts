@@ -125,8 +125,8 @@ export function stopBefore(remaining: () => number): TimeLimit {
 }
 
 /**
- * Tells the spooler of all that lies in `outgoing/` of the units, older generations first. What to ring for is read from the
- * store and not from the run, so that it is made up for if an invocation was ended between publishing and ringing.
+ * Announces to the spooler all that is in `outgoing/` of the units, older generations first. The keys are read from the store
+ * and not from the run, so that those of an invocation that was ended between publishing and announcing are announced too.
  * @throws GridmeterError `store_failed`, `queue_failed`
  */
 export async function notifySpooler(units: readonly Unit[], store: S3Store, { env, sqs }: Parts): Promise<void> {

@@ -7,7 +7,7 @@ import { REFUSED_ABOVE } from "./counting/missing-cpu.ts";
 import { CELL, type Window } from "./model/monitoring.ts";
 import { inParts } from "./model/split.ts";
 import { type Selection, type Tenant, isIndividual } from "./model/tenant.ts";
-import { showStretches } from "./model/time.ts";
+import { DAY, HOUR, showStretches } from "./model/time.ts";
 import type { Client } from "./prometheus/client.ts";
 import { narrowedTo, overTime, podSelectors, spellings, uidLabels } from "./prometheus/labels.ts";
 import { createMonitoring, findVoLabel } from "./prometheus/monitoring.ts";
@@ -16,7 +16,6 @@ import type { Series } from "./prometheus/response.ts";
 import { type Evidence, evidenceLabels, evidenceOf, evidenceQuery, findSeen, narrowed } from "./prometheus/seen.ts";
 import { upSelectors } from "./prometheus/shards.ts";
 
-const DAY = 86_400;
 /** Days in which pods, namespaces and labels are looked for. */
 const POD_DAYS = 7;
 
@@ -149,7 +148,6 @@ export type Finding = {
 };
 type Answer = Omit<Finding, "question">;
 
-const HOUR = 3600;
 /** Days in which gaps are looked for: the previous month and the settling of its last day. */
 const GAP_DAYS = 35;
 const OLDEST_DAYS = 400;

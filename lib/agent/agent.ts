@@ -149,7 +149,7 @@ function residentBytes(): number | undefined {
   }
 }
 
-/** Tells of a probe's results when they change, and not at each run: what fails for a day is one line. */
+/** Logs a probe's results when they change, and not at each run: what fails for a day is one line. */
 export class ResultLog {
   readonly #log: AgentLog;
   readonly #last = new Map<string, ResultKind>();

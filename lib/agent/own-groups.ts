@@ -262,8 +262,8 @@ export type Credentials = {
 
 /**
  * What gives the value of the Authorization header, undefined if there is nothing to prove. Files are read again each time, since
- * tokens are replaced under a running program; the last line break does not belong to the secret. Whoever asks while a file is
- * being read gets what comes of that: on a file system that hangs, each further read would take one more of Node's few threads
+ * tokens are replaced under a running program; the last line break does not belong to the secret. A question while a file is
+ * being read gets the answer of that reading: on a file system that hangs, each further read would take one more of Node's few threads
  * for files, and with the last of them no probe could find its command any more.
  *
  * The function rejects with GridmeterError config_invalid if a file cannot be read or holds what no header can hold.

@@ -363,7 +363,7 @@ function essence({ result, status, message }: Outcome): string {
   return `${result} ${status ?? ""} ${name ?? said.replaceAll(/\d+(?:\.\d+)?/g, "#")}`;
 }
 
-/** Tells of what goes wrong with pushes, with what the gateway said: each thing once until it is over. */
+/** Logs what goes wrong with pushes, with what the gateway said: each thing once until it is over. */
 export class ErrorLog {
   readonly #log: AgentLog;
   readonly #said = new Map<string, Set<string>>();

@@ -4,7 +4,7 @@ import { type Problem, benchmarkDict, decimalText, digits } from "./values.ts";
 import { type BenchmarkType, isNull } from "../model/tenant.ts";
 
 /**
- * One record, taken apart but not judged. Of a key that stands twice the last value is kept, as the server does; keys that
+ * One record, taken apart but not judged. Of a key that is there twice the last value is kept, as the server does; keys that
  * the server does not know are left out, they are among the problems.
  */
 export type ParsedRecord = {
@@ -14,7 +14,7 @@ export type ParsedRecord = {
   /** what is wrong with its lines */
   readonly problems: readonly Problem[];
 };
-/** A value as it stands in the message, without the spaces around it. `line` counts from 1. */
+/** A value as it is in the message, without the spaces around it. `line` counts from 1. */
 export type RawField = { readonly line: number; readonly value: string };
 
 /** Parts of APEL's key that gridmeter does not fill itself; hand-written records may. Absent is APEL's null. */

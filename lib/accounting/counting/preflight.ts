@@ -95,7 +95,7 @@ async function checkLabels(tenant: Tenant, monitoring: Monitoring, lastEnd: numb
   if (prefix === undefined) return;
   const { namespace } = tenant.selection;
   throw exported(
-    `${tenant.name}: "${namespace}" is the namespace of kube-state-metrics, and that of a pod stands under the label ${prefix}namespace`,
+    `${tenant.name}: "${namespace}" is the namespace of kube-state-metrics, and that of a pod is under the label ${prefix}namespace`,
     prefix,
   );
 }

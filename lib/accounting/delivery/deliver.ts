@@ -18,9 +18,9 @@ import {
   type LoadedMessage,
   isJobs,
   loadUnit,
-  queuedKeysOf,
   readOutgoing,
   readQueue,
+  supersededFiles,
 } from "./supersedes.ts";
 
 export type DeliveryOptions = RoundOptions & {
@@ -118,14 +118,14 @@ class Round {
   async deliverUnit(outgoing: OutgoingUnit): Promise<DeliveryReport> {
     const { generations, settled } = await loadUnit(this.#store, outgoing, this.#options.now);
     const messages = [...settled];
-    const coverage = new Superseded();
+    const superseded = new Superseded();
     let waitsFor: string | undefined;
     for (const [index, generation] of generations.entries()) {
       if (waitsFor !== undefined) {
         append(messages, all(generation.messages, "waiting", waitsFor));
         continue;
       }
-      const later = await coverage.by(generation, generations.slice(index + 1));
+      const later = await superseded.by(generation, generations.slice(index + 1));
       const results =
         later === undefined ? await this.#deliver(generation) : await this.#supersede(generation, later.generation);
       append(messages, results);
@@ -139,13 +139,13 @@ class Round {
   async #deliver(generation: LoadedGeneration): Promise<readonly DeliveredMessage[]> {
     const own = new Set(generation.messages.map(({ hash }) => hash));
     const { there, others } = await readQueue(this.#queue, own, (name, reason) => this.#warn(name, reason));
-    const overlap = queuedKeysOf(others, new Set(generation.messages.flatMap(({ keys }) => keys)));
-    if ("uncovered" in overlap)
-      return all(generation.messages, "waiting", this.#uncovered(overlap.uncovered, overlap.lacking));
+    const superseded = supersededFiles(others, new Set(generation.messages.flatMap(({ keys }) => keys)));
+    if ("uncovered" in superseded)
+      return all(generation.messages, "waiting", this.#uncovered(superseded.uncovered, superseded.lacking));
     const batches = inBatches(generation.messages);
     const results: DeliveredMessage[] = [];
     for (const [index, batch] of batches.entries()) {
-      const added = await this.#add(batch, index === 0 ? overlap.older : [], there);
+      const added = await this.#add(batch, index === 0 ? superseded.older : [], there);
       if ("busy" in added) return [...results, ...all(batches.slice(index).flat(), "waiting", this.#busy(added.busy))];
       append(results, added.results);
     }

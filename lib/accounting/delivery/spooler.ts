@@ -261,7 +261,7 @@ async function setAside(text: string, reason: string, store: S3Store): Promise<s
 /** Where the spooler logs what it does; pino's loggers are such. */
 type SpoolLog = Readonly<Record<"info" | "warn" | "error", (fields: object, text: string) => void>>;
 
-/** Tells what became of each message: refused ones as errors, waiting ones as warnings. */
+/** Logs what became of each message: refused ones as errors, waiting ones as warnings. */
 function logDelivery(log: SpoolLog, { unit, messages }: DeliveryReport): void {
   for (const { key, status, reason } of messages) {
     const level = status === "refused" ? "error" : status === "waiting" ? "warn" : "info";

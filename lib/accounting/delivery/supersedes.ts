@@ -120,11 +120,11 @@ export class Superseded {
 
   /** The first of the later generations that supersedes this one. */
   async by(generation: LoadedGeneration, later: readonly LoadedGeneration[]): Promise<LoadedGeneration | undefined> {
-    for (const other of later) if (await this.#isSupersededBy(other, generation)) return other;
+    for (const other of later) if (await this.#supersedes(other, generation)) return other;
     return undefined;
   }
 
-  async #isSupersededBy(later: LoadedGeneration, earlier: LoadedGeneration): Promise<boolean> {
+  async #supersedes(later: LoadedGeneration, earlier: LoadedGeneration): Promise<boolean> {
     const keys = new Set(later.messages.flatMap((message) => message.keys));
     if (!earlier.messages.every((message) => message.keys.every((key) => keys.has(key)))) return false;
     const hashes = new Set(later.messages.map(({ hash }) => hash));
@@ -169,7 +169,7 @@ type KeyedFile = { readonly name: string; readonly keys: ReadonlySet<string> };
 
 /**
  * Reads what is in the queue, one text at a time. `there`: which of our own texts, by their hashes; `others`: all else. Files
- * that are no APEL messages are left alone; `strange` gets of them.
+ * that are no APEL messages are left alone; `strange` gets their names and why.
  */
 export async function readQueue(
   queue: OpenQueue,
@@ -198,7 +198,7 @@ function keysOf(body: string, strange: (reason: string) => void): ReadonlySet<st
 }
 
 /** `older`: files to take out first. `uncovered`: a file that must be sent before, since it holds keys the new one lacks. */
-type QueuedKeys =
+type SupersededFiles =
   | { readonly older: readonly string[] }
   | { readonly uncovered: string; readonly lacking: readonly string[] };
 
@@ -206,7 +206,7 @@ type QueuedKeys =
  * Which files in the queue the new keys replace. APEL: a summary loaded later replaces the row, so a file with any of the
  * keys must not be sent after the new ones, and may be dropped only if they hold all its keys.
  */
-export function queuedKeysOf(files: readonly KeyedFile[], newKeys: ReadonlySet<string>): QueuedKeys {
+export function supersededFiles(files: readonly KeyedFile[], newKeys: ReadonlySet<string>): SupersededFiles {
   const older: string[] = [];
   for (const { name, keys } of files) {
     const lacking = [...keys].filter((key) => !newKeys.has(key));

@@ -3,9 +3,7 @@ import pLimit from "p-limit";
 import { GridmeterError } from "../../shared/errors.ts";
 import { append } from "../../shared/lists.ts";
 import type { Fact, Monitoring, Row, Window } from "./monitoring.ts";
-import { DAY, showTime } from "./time.ts";
-
-const HOUR = 3600;
+import { DAY, HOUR, showTime } from "./time.ts";
 
 /** Some of the pods of a window. `parts`: the same pods in smaller groups; none where nothing smaller is left. */
 type PodGroup<Only> = {

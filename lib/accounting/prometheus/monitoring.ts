@@ -3,6 +3,7 @@ import type { Fact, Monitoring, Only, Presence, Row, Window } from "../model/mon
 import type { Selection } from "../model/tenant.ts";
 import { type Spelling, labelValue, narrowedTo, renamedPrefix, spellings, uidLabels } from "./labels.ts";
 import { inParts } from "../model/split.ts";
+import { DAY, HOUR } from "../model/time.ts";
 import type { Client } from "./client.ts";
 import { QueryTooLong } from "./errors.ts";
 import { findNamespaces, findStrayPrefix } from "./namespaces.ts";
@@ -22,8 +23,6 @@ import { findSeen } from "./seen.ts";
 
 /** Pods named one by one in a query: VictoriaMetrics takes no query longer than 16 KiB, and some facts name them twice or more. */
 const NAMED_AT_ONCE = 400;
-const HOUR = 3600;
-const DAY = 86_400;
 /** A sample of uids is taken from so many parts of a window. */
 const SAMPLED_AT = 4;
 

@@ -1,6 +1,7 @@
 import { GridmeterError } from "../../shared/errors.ts";
 import type { Fact, Only, Presence, Window } from "../model/monitoring.ts";
 import type { Selection } from "../model/tenant.ts";
+import { DAY } from "../model/time.ts";
 import {
   type Spelling,
   containerSelectors,
@@ -19,7 +20,6 @@ export const VALUE = "gridmeter_value";
 /** Steps of subqueries, seconds: how exactly the last sample of a copy, or of a phase, is known. */
 const COPY_STEP = 60;
 const PHASE_STEP = 300;
-const DAY = 86_400;
 /** Facts that are asked in another way: see `rangeQuery` and `copyQueries`. */
 export type InstantFact = Exclude<Fact, "lastDay" | "coresAt" | "memoryRequestAt">;
 

@@ -4,6 +4,7 @@ import { CELL, type Sighting, type Window } from "../model/monitoring.ts";
 import type { Selection } from "../model/tenant.ts";
 import { labelValue, narrowedTo, ownPods, renamedPrefix, selector, uidLabels } from "./labels.ts";
 import { inParts } from "../model/split.ts";
+import { HOUR } from "../model/time.ts";
 import type { Client } from "./client.ts";
 import type { Sample } from "./response.ts";
 import { type Target, cellsOf, findShardGaps, findTargets, runsOf } from "./shards.ts";
@@ -24,7 +25,6 @@ export type Evidence = {
 const POINTS = { value: 8640, presence: 288 };
 /** Cells without an answer less than this apart are asked for together. */
 const TOGETHER = 288 * CELL;
-const HOUR = 3600;
 
 /**
  * The selectors that show a pod, best first (accounting-rules: Seen or not seen). A later one is asked only for cells that the

@@ -75,11 +75,11 @@ function wantOf(unit: Unit, months: readonly CountedMonth[], state: UnitState): 
     published,
   );
   const figures = months.flatMap(figuresOf);
-  const jobRecords = months.filter((month) => isIndividual(month.tenant)).map((month) => sourceOf(month.tenant));
+  const jobSources = months.filter((month) => isIndividual(month.tenant)).map((month) => sourceOf(month.tenant));
   const monthlyJobs = figures
-    .filter((figure) => !jobRecords.includes(figure.source))
+    .filter((figure) => !jobSources.includes(figure.source))
     .reduce((sum, figure) => sum + figure.jobs, 0);
-  const singleJobs = jobRecords
+  const singleJobs = jobSources
     .flatMap((source) => Object.values({ ...published[source], ...individual.days[source] }))
     .reduce((sum, jobs) => sum + jobs, 0);
   // Only Gratia takes single jobs without a service level, and it knows no sync record.
@@ -185,12 +185,12 @@ function decideUnit(
   if (months.length > 0 && months.every((each) => each.empty)) return { action: "empty" };
   const cpu = cpuFault(unit, months);
   if (cpu !== undefined) return { action: "refuse", error: cpu };
-  const jobRecords = jobRecordsFault(
+  const countedTwice = jobRecordsFault(
     unit,
     months,
     states.map((each) => each.state),
   );
-  if (jobRecords !== undefined) return { action: "refuse", error: jobRecords };
+  if (countedTwice !== undefined) return { action: "refuse", error: countedTwice };
   try {
     const decideOptions = { ...options, open: options.open(unit.month) };
     return decide(wantOf(unit, months, state), state, report.decreases.get(unitKey(unit)) ?? [], decideOptions);
