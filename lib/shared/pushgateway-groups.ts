@@ -1,3 +1,4 @@
+import type { Readable } from "node:stream";
 import { z } from "zod";
 import { GridmeterError, errorText } from "./errors.ts";
 import {
@@ -26,18 +27,13 @@ const LOST = "Its groups were not read, and none was deleted";
 /** A gateway needs seconds to write a list of hundreds of megabytes, before it sends the first byte of it. */
 const LIST = { method: "GET", path: PATH, usualDeadlineMs: 300_000, lost: LOST } as const;
 
-const labelSet = z.record(z.string(), z.string());
-const pushTime = z.object({
-  metrics: z.tuple([z.object({ value: z.string().regex(/^\d/).pipe(z.coerce.number()), labels: labelSet.optional() })]),
-});
-
 /**
  * The groups of a gateway that are wanted, sorted. The gateway lists all metrics of all groups: that list is read as a stream,
  * and only wanted groups are kept.
  *
  * A group that has a metric called `labels` hides its key behind it; its time has it too, unless there is no `instance`,
  * which the gateway adds to all metrics. Such a group is left out.
- * @throws GridmeterError `pushgateway_failed`, also when the list was not there from end to end
+ * @throws GridmeterError `pushgateway_failed`, also when the list did not arrive from end to end
  */
 export async function listGroups(
   url: string,
@@ -45,43 +41,129 @@ export async function listGroups(
   wanted: (grouping: Grouping) => boolean = () => true,
 ): Promise<readonly Group[]> {
   const groups: Group[] = [];
-  const scanner = new GroupScanner((members) => {
-    const group = readGroup(members);
-    if (group !== undefined && wanted(group.grouping)) groups.push(group);
-  });
   let start = "";
-  let date: string | undefined;
-  try {
-    ({ date } = await exchange(url, LIST, options, (chunk) => {
-      if (start.length < LOOKED_AT) start += chunk.toString("utf8", 0, LOOKED_AT);
-      scanner.write(chunk);
-    }));
-    scanner.end();
-  } catch (thrown) {
-    if (!(thrown instanceof NoList)) throw thrown;
-    const hide = hiderOf([...secretsOfHeader(options.authHeader), ...secretsOfAddress(new URL(url))]);
-    throw new PushgatewayError(
-      "failed",
-      200,
-      `${nameOf(new URL(url))}${PATH} did not answer with a list of groups: ${thrown.message}: ` +
-        `${JSON.stringify(hide(start).slice(0, QUOTED))}. ${LOST}. Check PUSHGATEWAY_URL, and what is in between.`,
-    );
-  }
+  const readList = async (body: Readable, date: string | undefined): Promise<number> => {
+    const list = new GroupList((group) => {
+      if (wanted(group.grouping)) groups.push(group);
+    });
+    for await (const chunk of body.setEncoding("utf8")) {
+      const text = String(chunk);
+      if (start.length < LOOKED_AT) start += text.slice(0, LOOKED_AT);
+      list.write(text);
+    }
+    list.end();
+    return Date.parse(date ?? "") / 1000;
+  };
+  const now = await exchange(url, LIST, options, readList).catch((thrown: unknown) => {
+    throw thrown instanceof NoList ? noList(url, options, thrown, start) : thrown;
+  });
   // The gateway lists them in no order.
-  const now = Date.parse(date ?? "") / 1000;
   return groups
     .map((group) => ({ ...group, ...(Number.isNaN(now) ? {} : { age: now - group.pushedAt }) }))
     .toSorted((a, b) => (groupPath(a.grouping) < groupPath(b.grouping) ? -1 : 1));
 }
 
+function noList(url: string, { authHeader }: GatewayOptions, { message }: NoList, start: string): PushgatewayError {
+  const gateway = new URL(url);
+  const hide = hiderOf([...secretsOfHeader(authHeader), ...secretsOfAddress(gateway)]);
+  return new PushgatewayError(
+    "failed",
+    200,
+    `${nameOf(gateway)}${PATH} did not answer with a list of groups: ${message}: ` +
+      `${JSON.stringify(hide(start).slice(0, QUOTED))}. ${LOST}. Check PUSHGATEWAY_URL, and what is in between.`,
+  );
+}
+
+/** A text that is no list of groups, or not all of one. */
+export class NoList extends Error {}
+
+const CUT_OFF = "it stops in the middle";
+const NO_JSON = "it is no JSON";
+const OTHER_SHAPE = "it has another shape";
+/** How deep a group is in the list: `{"data":[{`. */
+const DEPTH_OF_GROUPS = 2;
+/** Most characters of one group, which is parsed as a whole: 1,000 containers of one probe have 3 million. */
+const LONGEST_GROUP = 2 ** 24;
+/** Most characters of all that is not in a group: a list of a million groups has 3 million. */
+const LONGEST_REST = 2 ** 24;
+
+/**
+ * Cuts the groups out of a Pushgateway's list, `{"status":"success","data":[{...},{...}]}`, while it arrives. Each is parsed by
+ * itself, and so is the rest, in which `{}` is left of each group. So the agent and `reap` read a list of hundreds of megabytes in
+ * the memory that its largest group takes. What was handed over holds only once `end` has returned, since only the end shows
+ * whether the list was cut off.
+ */
+export class GroupList {
+  readonly #add: (group: Group) => void;
+  #group = "";
+  #rest = "";
+  #depth = 0;
+  #inString = false;
+  #escaped = false;
+
+  constructor(add: (group: Group) => void) {
+    this.#add = add;
+  }
+
+  /** @throws NoList if it can be no list any more */
+  write(text: string): void {
+    /** where in the text begins what was not kept yet */
+    let from = 0;
+    for (let at = 0; at < text.length; at += 1) {
+      const character = text[at];
+      if (this.#inString) this.#readInString(character);
+      else if (character === '"') this.#inString = true;
+      else if (character === "{" || character === "[") {
+        if (this.#depth === DEPTH_OF_GROUPS) {
+          this.#rest += `${text.slice(from, at)}{}`;
+          from = at;
+        }
+        this.#depth += 1;
+      } else if (character === "}" || character === "]") {
+        this.#depth -= 1;
+        if (this.#depth !== DEPTH_OF_GROUPS) continue;
+        const group = readGroup(this.#group + text.slice(from, at + 1));
+        if (group !== undefined) this.#add(group);
+        this.#group = "";
+        from = at + 1;
+      }
+    }
+    if (this.#depth > DEPTH_OF_GROUPS) this.#group += text.slice(from);
+    else this.#rest += text.slice(from);
+    if (this.#group.length > LONGEST_GROUP) throw new NoList(`a group is longer than ${LONGEST_GROUP} characters`);
+    if (this.#rest.length > LONGEST_REST) throw new NoList(OTHER_SHAPE);
+  }
+
+  /** @throws NoList unless the list arrived from end to end */
+  end(): void {
+    if (this.#depth > 0 || this.#inString) throw new NoList(CUT_OFF);
+    if (!listWithoutGroups.safeParse(parseJson(this.#rest)).success) throw new NoList(OTHER_SHAPE);
+  }
+
+  #readInString(character: string | undefined): void {
+    if (this.#escaped) this.#escaped = false;
+    else if (character === "\\") this.#escaped = true;
+    else if (character === '"') this.#inString = false;
+  }
+}
+
+const listWithoutGroups = z.object({ status: z.literal("success"), data: z.array(z.strictObject({})) });
+const labelSet = z.record(z.string(), z.string());
+const pushTime = z.object({
+  metrics: z.tuple([z.object({ value: z.string().regex(/^\d/).pipe(z.coerce.number()), labels: labelSet.optional() })]),
+});
+const groupOfList = z.object({ labels: z.unknown(), push_time_seconds: z.unknown() });
+
 /** Undefined for a group whose key cannot be known. @throws NoList if it is none */
-function readGroup(members: GroupMembers): Group | undefined {
-  const time = pushTime.safeParse(jsonOf(members.push_time_seconds));
+function readGroup(text: string): Group | undefined {
+  const group = groupOfList.safeParse(parseJson(text));
+  if (!group.success) throw new NoList(OTHER_SHAPE);
+  const time = pushTime.safeParse(group.data.push_time_seconds);
   if (!time.success) throw new NoList("a group has no push_time_seconds");
   const [{ value: pushedAt, labels }] = time.data.metrics;
-  const grouping = labelSet.safeParse(jsonOf(members.labels));
+  const grouping = labelSet.safeParse(group.data.labels);
   if (grouping.success) {
-    // What was cut out of the list in between would give a group another one's time.
+    // Where a piece of the list is missing, a group would have another one's time.
     if (labels !== undefined && !agree(grouping.data, labels)) {
       throw new NoList("a group's labels and the labels of its push_time_seconds differ");
     }
@@ -91,177 +173,18 @@ function readGroup(members: GroupMembers): Group | undefined {
   return (labels["instance"] ?? "") === "" ? undefined : { grouping: labels, pushedAt };
 }
 
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new NoList(NO_JSON);
+  }
+}
+
 /** The gateway gives each metric the labels of its group, and an empty `instance` where there is none. */
 function agree(grouping: Grouping, labels: Grouping): boolean {
   const names = new Set([...Object.keys(grouping), ...Object.keys(labels)]);
   return [...names].every((name) => (grouping[name] ?? "") === (labels[name] ?? ""));
-}
-
-function jsonOf(text: string | undefined): unknown {
-  try {
-    return text === undefined ? undefined : JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-/** What of a group is kept: the JSON of these members, as it came. */
-type GroupMembers = { readonly labels?: string; readonly push_time_seconds?: string };
-
-/** A text that is no list of groups, or not all of one. */
-export class NoList extends Error {}
-
-const [QUOTE, COMMA, COLON, BACKSLASH] = [0x22, 0x2c, 0x3a, 0x5c];
-const [OPEN_BRACE, CLOSE_BRACE, OPEN_BRACKET, CLOSE_BRACKET] = [0x7b, 0x7d, 0x5b, 0x5d];
-/** Blanks of JSON: space, tab, line feed, carriage return. */
-const BLANKS: readonly number[] = [0x20, 0x09, 0x0a, 0x0d];
-/** How deep members of the list itself, its groups, and members of a group are: `{"data":[{"labels":`. */
-const [OF_LIST, OF_DATA, OF_GROUP] = [1, 2, 3];
-const DEEPEST = 64;
-const LONGEST_NAME = "push_time_seconds".length;
-/** What is longer is no grouping key and no time: a gateway may hold metrics of these names too. Bytes. */
-const LONGEST_VALUE = 64 * 1024;
-const OTHER_SHAPE = "it has another shape";
-
-/**
- * Finds the groups in a Pushgateway's list, `{"status":"success","data":[{"labels":{...},"push_time_seconds":{...},...},...]}`,
- * while it arrives. Everything else in it, which is all metrics of all groups, is read past: nothing of it is kept, so that memory
- * does not depend on the size of the list. What was handed over holds only once `end` has returned, since a list that was cut off
- * is known by its end alone.
- */
-export class GroupScanner {
-  readonly #add: (group: GroupMembers) => void;
-  /** the brackets that are open, by what closes them */
-  readonly #closers: number[] = [];
-  #inString = false;
-  #escaped = false;
-  /** the next string is a name */
-  #nameNext = false;
-  /** what is being taken down, and what of it earlier chunks had */
-  #taking: "name" | "value" | undefined;
-  #taken = Buffer.alloc(0);
-  #name = "";
-  #members: { labels?: string; push_time_seconds?: string } = {};
-  #status = "";
-  #data: "not yet" | "inside" | "seen" = "not yet";
-  #done = false;
-
-  constructor(add: (group: GroupMembers) => void) {
-    this.#add = add;
-  }
-
-  /** @throws NoList if it cannot be a list any more */
-  write(chunk: Uint8Array): void {
-    /** where in this chunk begins what is taken down */
-    let from = 0;
-    for (let at = 0; at < chunk.length; at += 1) {
-      if (this.#inString) {
-        at = this.#endOfString(chunk, at);
-        if (!this.#inString && this.#taking === "name") this.#name = this.#takeDown(chunk, from, at, LONGEST_NAME);
-        continue;
-      }
-      const byte = chunk[at] ?? 0;
-      const depth = this.#closers.length;
-      if (byte === QUOTE) {
-        this.#inString = true;
-        if (this.#nameNext && depth <= OF_GROUP) {
-          this.#taking = "name";
-          from = at + 1;
-        }
-      } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
-        this.#open(depth, byte);
-        continue;
-      } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
-        if (this.#taking === "value" && depth <= OF_GROUP) this.#endOfValue(depth, chunk, from, at);
-        this.#close(depth, byte);
-        continue;
-      } else if (byte === COMMA && depth > 0 && depth <= OF_GROUP) {
-        if (this.#taking === "value") this.#endOfValue(depth, chunk, from, at);
-        this.#nameNext = this.#closers.at(-1) === CLOSE_BRACE;
-        continue;
-      } else if (byte === COLON && (depth === OF_LIST || depth === OF_GROUP)) {
-        this.#nameNext = false;
-        if (!this.#isWanted(depth)) continue;
-        this.#taking = "value";
-        from = at + 1;
-      }
-      // Outside the list there is nothing, and groups are all that its data have.
-      if ((depth === 0 || (depth === OF_DATA && this.#data === "inside")) && !BLANKS.includes(byte)) {
-        throw new NoList(depth === 0 ? "it is no JSON" : OTHER_SHAPE);
-      }
-    }
-    if (this.#taking !== undefined) this.#keep(chunk.subarray(from));
-  }
-
-  /** @throws NoList unless the list was there from end to end */
-  end(): void {
-    if (!this.#done) throw new NoList("it stops in the middle");
-    if (this.#data !== "seen" || this.#status !== '"success"') throw new NoList(OTHER_SHAPE);
-  }
-
-  /** The place of the quote that ends this string, or the end of the chunk. */
-  #endOfString(chunk: Uint8Array, start: number): number {
-    let escaped = this.#escaped;
-    let at = start;
-    for (; at < chunk.length; at += 1) {
-      const byte = chunk[at];
-      if (escaped) escaped = false;
-      else if (byte === BACKSLASH) escaped = true;
-      else if (byte === QUOTE) {
-        this.#inString = false;
-        break;
-      }
-    }
-    this.#escaped = escaped;
-    return at;
-  }
-
-  #isWanted(depth: number): boolean {
-    if (depth === OF_LIST) return this.#name === "status";
-    const isKey = this.#name === "labels" || this.#name === "push_time_seconds";
-    return depth === OF_GROUP && this.#data === "inside" && isKey;
-  }
-
-  #open(depth: number, byte: number): void {
-    if (this.#done || depth >= DEEPEST || (depth === 0 && byte !== OPEN_BRACE)) throw new NoList(OTHER_SHAPE);
-    if (depth === OF_LIST && this.#name === "data") {
-      if (byte !== OPEN_BRACKET || this.#data !== "not yet") throw new NoList(OTHER_SHAPE);
-      this.#data = "inside";
-    } else if (depth === OF_DATA && this.#data === "inside") {
-      if (byte !== OPEN_BRACE) throw new NoList(OTHER_SHAPE);
-      this.#members = {};
-    }
-    this.#closers.push(byte === OPEN_BRACE ? CLOSE_BRACE : CLOSE_BRACKET);
-    this.#nameNext = byte === OPEN_BRACE;
-  }
-
-  #close(depth: number, byte: number): void {
-    if (this.#closers.pop() !== byte) throw new NoList("it is no JSON");
-    if (depth === OF_LIST) this.#done = true;
-    else if (depth === OF_DATA && this.#data === "inside") this.#data = "seen";
-    else if (depth === OF_GROUP && this.#data === "inside") this.#add(this.#members);
-    this.#nameNext = false;
-  }
-
-  #endOfValue(depth: number, chunk: Uint8Array, from: number, to: number): void {
-    const value = this.#takeDown(chunk, from, to, LONGEST_VALUE).trim();
-    if (depth === OF_LIST) this.#status = value;
-    else if (this.#name === "labels" || this.#name === "push_time_seconds") this.#members[this.#name] = value;
-  }
-
-  /** Keeps what goes on in the next chunk: a copy, since the chunk's own memory is used again. */
-  #keep(part: Uint8Array): void {
-    if (this.#taken.length <= LONGEST_VALUE) this.#taken = Buffer.concat([this.#taken, part]);
-  }
-
-  /** Ends taking down. What is longer than `longest` bytes comes out empty. */
-  #takeDown(chunk: Uint8Array, from: number, to: number, longest: number): string {
-    this.#taking = undefined;
-    const before = this.#taken;
-    if (before.length > 0) this.#taken = Buffer.alloc(0);
-    if (before.length + to - from > longest) return "";
-    return Buffer.concat([before, chunk.subarray(from, to)]).toString("utf8");
-  }
 }
 
 type ReapOptions = GatewayOptions & {

@@ -1,23 +1,19 @@
-import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import {
-  Agent,
-  type IncomingHttpHeaders,
-  type IncomingMessage,
-  type RequestOptions,
-  request as httpRequest,
-} from "node:http";
-import { finished } from "node:stream/promises";
+import { Agent as HttpAgent } from "node:http";
+import { Agent as HttpsAgent } from "node:https";
+import { type Readable, addAbortSignal } from "node:stream";
+import { rootCertificates } from "node:tls";
+import { type AxiosResponse, create } from "axios";
 import { GridmeterError, errorText } from "./errors.ts";
 import { below, nameOf, parseUrl } from "./server-url.ts";
 import { hiderOf, secretsOfAddress, secretsOfHeader } from "./text.ts";
 
 type PushOptions = GatewayOptions & {
-  /** PUT (the default) replaces the whole group; POST only the metrics of the same names, and leaves the others */
+  /** PUT (the default) replaces the whole group; POST replaces only the metrics of the same names */
   readonly method?: "PUT" | "POST";
 };
 
-/** The answers to these are short, whatever is in between. */
+/** The gateway answers a push or a deletion with a few words. */
 const LIMITS = { usualDeadlineMs: 10_000, largestAnswer: 2 ** 20 };
 const HEADERS = { "Content-Type": "text/plain; version=0.0.4; charset=utf-8" };
 
@@ -29,22 +25,19 @@ export async function push(url: string, grouping: Grouping, text: string, option
   const { method = "PUT" } = options;
   const lost = "The metrics were not pushed";
   const request = { ...LIMITS, method, path: groupPath(grouping), headers: HEADERS, body: text, lost };
-  await exchange(url, request, options, forget);
+  await exchange(url, request, options, discard);
 }
 
 /** Deletes exactly one group; no error if there is none. @throws GridmeterError `pushgateway_failed` */
 export async function deleteGroup(url: string, grouping: Grouping, options: GatewayOptions = {}): Promise<void> {
-  const request = {
-    ...LIMITS,
-    method: "DELETE",
-    path: groupPath(grouping),
-    lost: "The group was not deleted",
-  } as const;
-  await exchange(url, request, options, forget);
+  const lost = "The group was not deleted";
+  await exchange(url, { ...LIMITS, method: "DELETE", path: groupPath(grouping), lost }, options, discard);
 }
 
-/** What the gateway says when it took something. */
-const forget = (): void => undefined;
+/** Reads an answer to its end, so that its connection can be used again. */
+async function discard(body: Readable): Promise<void> {
+  for await (const _ of body);
+}
 
 export type GatewayOptions = {
   /** value of the Authorization header, e.g. `Bearer ...`; user and password in the URL are sent as Basic authentication */
@@ -59,85 +52,6 @@ export type GatewayOptions = {
   readonly signal?: AbortSignal;
 };
 
-/** Characters of an answer that are quoted. */
-const LONGEST_BODY = 300;
-/** Characters of an answer that are looked at for secrets. */
-const LOOKED_AT = 10_000;
-
-/**
- * Asks a gateway and hands its answer over while it arrives, so that memory does not depend on its size. Returns once all of it
- * was there, and gives its headers; what `take` throws comes out as it is. On Node's own client: the agent lives long, and axios takes 5 MB.
- * @throws GridmeterError `pushgateway_failed`, also for an answer that was cut off, and `config_invalid`
- */
-export async function exchange(
-  url: string,
-  request: GatewayRequest,
-  options: GatewayOptions,
-  take: (chunk: Buffer) => void,
-): Promise<IncomingHttpHeaders> {
-  const { lost, largestAnswer = Infinity } = request;
-  const { deadlineMs = request.usualDeadlineMs, authHeader } = options;
-  const base = parseUrl(url, lost);
-  const connections = options.connections ?? keepConnections(options.caFile);
-  const deadline = AbortSignal.timeout(deadlineMs);
-  const signal = options.signal === undefined ? deadline : AbortSignal.any([deadline, options.signal]);
-  // A gateway, or what is before it, may repeat what it was sent. Made where something failed: an agent pushes all the time.
-  const hide = (text: string): string => hiderOf([...secretsOfHeader(authHeader), ...secretsOfAddress(base)])(text);
-  const failed = (failure: GatewayFailure, status: number | undefined, why: string, cause?: unknown) =>
-    new PushgatewayError(
-      failure,
-      status,
-      `${nameOf(base)} ${hide(why)}. ${lost}; nothing else was affected. Check PUSHGATEWAY_URL and the gateway.`,
-      { cause: cause instanceof Error ? hide(cause.message) : cause },
-    );
-  const broken = (status: number | undefined, thrown: unknown): PushgatewayError => {
-    if (signal.aborted) return failed("timeout", status, `did not answer within ${deadlineMs / 1000} s`);
-    const what = status === undefined ? "could not be reached" : "broke its answer off";
-    return failed("failed", status, `${what}: ${wordsOf(thrown)}`, thrown);
-  };
-
-  let answer: IncomingMessage | undefined;
-  try {
-    answer = await send(base, request, connections, signal, authHeader).catch((thrown: unknown) => {
-      throw broken(undefined, thrown);
-    });
-    const status = answer.statusCode ?? 0;
-    if (status < 200 || status >= 300) {
-      // Hidden before it is cut, or the beginning of a secret could be left.
-      const said = hide(await beginningOf(answer, LOOKED_AT))
-        .trim()
-        .slice(0, LONGEST_BODY);
-      throw failed(failureOf(status), status, `answered ${status}${said === "" ? "" : ` (${said})`}`);
-    }
-    let bytes = 0;
-    let refusal: unknown;
-    answer.on("data", (chunk: Buffer) => {
-      if (refusal !== undefined) return;
-      bytes += chunk.length;
-      try {
-        if (bytes > largestAnswer)
-          throw failed("failed", status, `answered with more than ${megabytes(largestAnswer)}`);
-        take(chunk);
-      } catch (thrown) {
-        refusal = thrown;
-        answer?.destroy();
-      }
-    });
-    await finished(answer).catch((thrown: unknown) => (refusal ??= broken(status, thrown)));
-    if (refusal !== undefined) throw refusal;
-    return answer.headers;
-  } finally {
-    answer?.destroy();
-    if (options.connections === undefined) connections.close();
-  }
-}
-
-const megabytes = (bytes: number): string => `${Math.floor(bytes / 2 ** 20)} MiB`;
-
-/** Where a name has several addresses and none answers, the error's own text is empty. */
-const wordsOf = (thrown: unknown): string =>
-  thrown instanceof AggregateError ? thrown.errors.map(errorText).join(", ") : errorText(thrown);
-
 /** What is asked of a gateway. */
 type GatewayRequest = {
   readonly method: "GET" | "PUT" | "POST" | "DELETE";
@@ -146,64 +60,144 @@ type GatewayRequest = {
   readonly body?: string;
   /** milliseconds, where `deadlineMs` is not given */
   readonly usualDeadlineMs: number;
-  /** bytes of the answer that are taken in; default: all */
+  /** bytes of the answer that are read; default: all */
   readonly largestAnswer?: number;
   /** what did not happen if this fails, for the error */
   readonly lost: string;
 };
 
+const http = create({
+  // A redirect would take the credentials elsewhere, and turn a PUT into a GET that changes nothing.
+  maxRedirects: 0,
+  validateStatus: () => true,
+  responseType: "stream",
+  headers: { "Accept-Encoding": "identity" },
+});
+
 /**
- * Sends a request, and gives the answer once its head is there. A redirect is not followed: it would take the credentials
- * elsewhere, and turn a PUT into a GET that changes nothing. Rejects as Node does, also when the signal aborts.
+ * Asks a gateway and hands its answer to `read` as a stream. What `read` itself throws comes out as it is. `date` is the answer's
+ * header of this name.
+ * @throws GridmeterError `pushgateway_failed`, also for an answer that was cut off, and `config_invalid`
  */
-async function send(
-  base: URL,
-  { method, path, headers, body }: Pick<GatewayRequest, "method" | "path" | "headers" | "body">,
-  connections: Connections,
-  signal: AbortSignal,
-  authHeader: string | undefined,
-): Promise<IncomingMessage> {
-  const url = below(base, path);
-  const options: RequestOptions = {
-    method,
-    headers: { ...headers, ...(authHeader === undefined ? {} : { Authorization: authHeader }) },
-    agent: await connections.agentFor(url),
-    signal,
+export async function exchange<T>(
+  url: string,
+  request: GatewayRequest,
+  options: GatewayOptions,
+  read: (body: Readable, date: string | undefined) => Promise<T>,
+): Promise<T> {
+  const { method, path, headers, body: data, largestAnswer = -1 } = request;
+  const { deadlineMs = request.usualDeadlineMs, authHeader } = options;
+  const base = parseUrl(url, request.lost);
+  const connections = options.connections ?? keepConnections(options.caFile);
+  const deadline = AbortSignal.timeout(deadlineMs);
+  const signal = options.signal === undefined ? deadline : AbortSignal.any([deadline, options.signal]);
+  const failed = failureAt(base, request.lost, authHeader);
+  const broken = (status: number | undefined, thrown: unknown): PushgatewayError => {
+    if (signal.aborted) return failed("timeout", status, `did not answer within ${deadlineMs / 1000} s`);
+    const what = status === undefined ? "could not be reached" : "broke its answer off";
+    return failed("failed", status, `${what}: ${wordsOf(thrown)}`, thrown);
   };
-  const asked =
-    url.protocol === "https:" ? (await import("node:https")).request(url, options) : httpRequest(url, options);
-  // Once the answer has begun, what breaks is an error of the answer's too, and there it is dealt with.
-  asked.on("error", () => {});
-  asked.end(body);
-  // An answer of 101 is neither a response to Node nor an error: the connection is closed, and that is all.
-  const closed = once(asked, "close", { signal }).then(() => {
-    throw new Error("the connection was closed without an answer");
-  });
-  const [answer] = await Promise.race([once(asked, "response", { signal }), closed]);
-  return answer;
+
+  try {
+    const answer = await http
+      .request<Readable>({
+        method,
+        url: addressOf(base, path, authHeader),
+        headers: { ...headers, ...(authHeader === undefined ? {} : { Authorization: authHeader }) },
+        data,
+        signal,
+        maxContentLength: largestAnswer,
+        httpAgent: connections.http,
+        httpsAgent: connections.https,
+      })
+      .catch((thrown: unknown) => {
+        throw broken(undefined, thrown);
+      });
+    const { status } = answer;
+    // axios ends a stream at the deadline, but not the one that it wraps to count its bytes.
+    const body = addAbortSignal(signal, answer.data);
+    if (status < 200 || status >= 300) {
+      throw failed(failureOf(status), status, `answered ${status}`, undefined, await beginningOf(body));
+    }
+    try {
+      return await read(body, dateOf(answer));
+    } catch (thrown) {
+      throw signal.aborted || body.errored !== null ? broken(status, thrown) : thrown;
+    } finally {
+      body.destroy();
+    }
+  } finally {
+    if (options.connections === undefined) connections.close();
+  }
 }
 
-/** The first words of an answer; of one that breaks, what was there. */
-async function beginningOf(answer: IncomingMessage, characters: number): Promise<string> {
+/** The address of what is asked for. A header wins over a user and password in the URL, which axios would send in its place. */
+function addressOf(base: URL, path: string, authHeader: string | undefined): string {
+  const url = below(base, path);
+  if (authHeader !== undefined) {
+    url.username = "";
+    url.password = "";
+  }
+  return url.href;
+}
+
+function dateOf({ headers }: AxiosResponse): string | undefined {
+  const { date } = headers;
+  return typeof date === "string" ? date : undefined;
+}
+
+/** Characters of an answer that are quoted. */
+const LONGEST_QUOTE = 300;
+/** Characters of an answer that are looked at for secrets, which are hidden before it is cut. */
+const LOOKED_AT = 10_000;
+
+type Failed = (
+  failure: GatewayFailure,
+  status: number | undefined,
+  why: string,
+  cause?: unknown,
+  answer?: string,
+) => PushgatewayError;
+
+/** Makes the errors of one exchange. A gateway, or what is in front of it, may repeat the secrets that it was sent. */
+function failureAt(base: URL, lost: string, authHeader: string | undefined): Failed {
+  // Made where something failed, since an agent pushes all the time.
+  const hide = (text: string): string => hiderOf([...secretsOfHeader(authHeader), ...secretsOfAddress(base)])(text);
+  return (failure, status, why, cause, answer = "") => {
+    const said = hide(answer).trim().slice(0, LONGEST_QUOTE);
+    const reason = said === "" ? hide(why) : `${hide(why)} (${said})`;
+    return new PushgatewayError(
+      failure,
+      status,
+      `${nameOf(base)} ${reason}. ${lost}; nothing else was affected. Check PUSHGATEWAY_URL and the gateway.`,
+      // An error of axios holds the request with its headers.
+      { cause: cause === undefined ? undefined : hide(wordsOf(cause)) },
+    );
+  };
+}
+
+/** Where a name has several addresses and none answers, the error's own text is empty. */
+function wordsOf(thrown: unknown): string {
+  const cause = thrown instanceof Error ? thrown.cause : undefined;
+  return cause instanceof AggregateError ? cause.errors.map(errorText).join(", ") : errorText(thrown);
+}
+
+/** The first words of an answer; of one that breaks, what arrived. */
+async function beginningOf(body: Readable): Promise<string> {
   let text = "";
   try {
-    for await (const chunk of answer.setEncoding("utf8")) {
+    for await (const chunk of body.setEncoding("utf8")) {
       text += String(chunk);
-      if (text.length >= characters) break;
+      if (text.length >= LOOKED_AT) break;
     }
   } catch {
-    // What it said so far has to do.
+    // The status says more than why the text was not read to its end.
   }
-  return text.slice(0, characters);
+  return text.slice(0, LOOKED_AT);
 }
 
-/** Connections to a gateway, which may be kept open between exchanges. */
-export type Connections = {
-  /** what holds the connections for an address; https is loaded for the first address that needs it */
-  agentFor(url: URL): Promise<Agent>;
-  /** closes them all; they are not to be used afterwards */
-  close(): void;
-};
+/** Connections to a gateway, which are kept open between exchanges. */
+export type Connections = { readonly http: HttpAgent; readonly https: HttpsAgent; close(): void };
 
 /** A kept connection that nobody uses is closed after this. */
 const IDLE_MS = 60_000;
@@ -214,36 +208,25 @@ const IDLE_MS = 60_000;
  * @throws GridmeterError `config_invalid` if it cannot be read
  */
 export function keepConnections(caFile?: string): Connections {
-  const authority = caFile === undefined ? undefined : readable(caFile);
-  // The variables that say which proxy is to be used; Node before 24.5 does not know of them.
-  const kept = { keepAlive: true, timeout: IDLE_MS, proxyEnv: process.env };
-  const http = new Agent(kept);
-  let https: Promise<Agent> | undefined;
+  const kept = { keepAlive: true, timeout: IDLE_MS };
+  const http = new HttpAgent(kept);
+  const https = new HttpsAgent({
+    ...kept,
+    ...(caFile === undefined ? {} : { ca: [...rootCertificates, readable(caFile)] }),
+  });
   return {
-    agentFor: async ({ protocol }) => {
-      if (protocol === "http:") return http;
-      return await (https ??= httpsAgent(kept, authority));
-    },
+    http,
+    https,
     close: () => {
       http.destroy();
-      void https?.then((agent) => agent.destroy());
+      https.destroy();
     },
   };
 }
 
-/** TLS takes 8 MB of memory, which an agent that pushes within a cluster has no use for. */
-async function httpsAgent(kept: object, authority: Buffer | undefined): Promise<Agent> {
-  const { Agent: HttpsAgent } = await import("node:https");
-  if (authority === undefined) return new HttpsAgent(kept);
-  const { createSecureContext, rootCertificates } = await import("node:tls");
-  // One for all connections: given the authorities, each of them would read a hundred and fifty certificates again.
-  const secureContext = createSecureContext({ ca: [...rootCertificates, authority] });
-  return new HttpsAgent({ ...kept, secureContext });
-}
-
-function readable(caFile: string): Buffer {
+function readable(caFile: string): string {
   try {
-    return readFileSync(caFile);
+    return readFileSync(caFile, "utf8");
   } catch (thrown) {
     throw new GridmeterError(
       "config_invalid",

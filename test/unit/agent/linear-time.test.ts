@@ -24,7 +24,7 @@ import { commandName, kernelName, parsePs, psMetrics } from "../../../lib/agent/
 import { longStanding, watchProcesses } from "../../../lib/agent/probes/ps-watch.ts";
 import { parseRocmSmi } from "../../../lib/agent/probes/rocm-smi.ts";
 import { PROBE_DEFAULTS } from "../../../lib/agent/probes/registry.ts";
-import { GroupScanner } from "../../../lib/shared/pushgateway-groups.ts";
+import { GroupList } from "../../../lib/shared/pushgateway-groups.ts";
 import { groupPath } from "../../../lib/shared/pushgateway.ts";
 import { below, nameOf, parseUrl } from "../../../lib/shared/server-url.ts";
 import { HOSTILE, KINDS, growth, repeated } from "../../support/growth.ts";
@@ -118,7 +118,7 @@ const PARSERS: readonly (readonly [string, number, Work])[] = [
   ["a label", 64 * KIB, labelText],
   ["/proc/PID/stat", 64 * KIB, parseStat],
   ["an address to listen on", 64 * KIB, parseAddress],
-  ["a gateway's list", 1024 * KIB, (text) => new GroupScanner(() => undefined).write(Buffer.from(`{"status":"success","data":[{"labels":{"${text}`))],
+  ["a gateway's list", 1024 * KIB, (text) => new GroupList(() => undefined).write(`{"status":"success","data":[{"labels":{"${text}`)],
   ["a gateway's group", 64 * KIB, (text) => groupPath({ job: text, a: text })],
   ["a gateway's address", 64 * KIB, (text) => [parseUrl(`http://x/${text}`, ""), nameOf(new URL(`http://x/${text}x`)), below(new URL(`http://x/${text}`), "/a")]],
   ["a gateway's words", 64 * KIB, (text) => new ErrorLog(keptLog()).met({}, { result: "refused", status: 400, message: text, seconds: 0, ofGroup: false })],
