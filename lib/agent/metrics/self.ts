@@ -103,8 +103,6 @@ class ProbeAccount {
   #lastSuccess: number | undefined;
   #rejected = 0;
   #dropped = 0;
-  /** what `families` gave last, for as long as it is true */
-  #shown: { readonly stuck: number; readonly families: readonly Family[] } | undefined;
 
   constructor(probe: Pick<Probe, "interval" | "timeout" | "stuck">, bounds: readonly number[]) {
     this.#probe = probe;
@@ -113,12 +111,10 @@ class ProbeAccount {
 
   enable(enabled: boolean): void {
     this.#enabled = enabled;
-    this.#shown = undefined;
   }
 
   /** `at`: epoch seconds. Only what is counted is kept of the run, not its data. */
   settled({ kind, seconds, exitCode, rejected, commands }: ProbeRun, at: number): void {
-    this.#shown = undefined;
     this.#last = { run: { kind, seconds, ...(exitCode === undefined ? {} : { exitCode }) }, at };
     if (kind === "ok") this.#lastSuccess = at;
     this.#runs.set(kind, (this.#runs.get(kind) ?? 0) + 1);
@@ -129,7 +125,6 @@ class ProbeAccount {
   /** `series` were left out of what a run gave. */
   dropped(series: number): void {
     this.#dropped += series;
-    this.#shown = undefined;
   }
 
   figures(): ProbeFigures {
@@ -144,14 +139,7 @@ class ProbeAccount {
     };
   }
 
-  /** The same objects as before while nothing has changed, so that they need not be laid out again. */
   families(): readonly Family[] {
-    const stuck = this.#probe.stuck();
-    if (this.#shown?.stuck !== stuck) this.#shown = { stuck, families: this.#families(stuck) };
-    return this.#shown.families;
-  }
-
-  #families(stuck: number): readonly Family[] {
     const result = this.#result();
     const success = !this.#enabled || result === undefined ? undefined : result === "ok" ? 1 : 0;
     return [
@@ -162,7 +150,7 @@ class ProbeAccount {
       single("gridmeter_probe_last_success_timestamp_seconds", this.#lastSuccess),
       single("gridmeter_probe_interval_seconds", this.#probe.interval),
       single("gridmeter_probe_timeout_seconds", this.#probe.timeout),
-      single("gridmeter_probe_stuck_children", stuck),
+      single("gridmeter_probe_stuck_children", this.#probe.stuck()),
       single("gridmeter_probe_exit_code", this.#last?.run.exitCode),
       family("gridmeter_probe_result", result === undefined ? [] : [{ labels: { result }, value: 1 }]),
       family(

@@ -1,14 +1,5 @@
 import { errorText } from "../../shared/errors.ts";
-import {
-  type Block,
-  type Family,
-  type Known,
-  type Laid,
-  type Metric,
-  agree,
-  encode,
-  render,
-} from "../../shared/exposition.ts";
+import { type Block, type Known, type Laid, type Metric, agree, encode, render } from "../../shared/exposition.ts";
 import type { Probe, ProbeRun } from "../probes/common/probe.ts";
 import type { JoinedMetrics, Readings } from "../probes/registry.ts";
 import type { SelfMetrics, ProbeFigures } from "./self.ts";
@@ -47,7 +38,6 @@ export class MetricStore {
   readonly #options: MetricStoreOptions;
   readonly #held = new Map<string, Held>();
   readonly #laid: Laid = new WeakMap();
-  readonly #accounts = new WeakMap<Family, Block>();
   readonly #faults = new Set<string>();
   #view: View = { blocks: new Map(), dropped: new Map() };
   /** when the next of the data shown grow too old */
@@ -107,13 +97,7 @@ export class MetricStore {
   }
 
   #account(name: string): readonly Block[] {
-    return this.#options.meta.families(name).map((each) => {
-      const known = this.#accounts.get(each);
-      if (known !== undefined) return known;
-      const block = encode(name, each);
-      this.#accounts.set(each, block);
-      return block;
-    });
+    return this.#options.meta.families(name).map((family) => encode(name, family));
   }
 
   /** Lays out the data again. Returns the groups whose data are others than before. */

@@ -151,14 +151,16 @@ describe("what is published together", () => {
     expect([typeIn(knownWithOpenPai), typeIn(knownMetric)]).toEqual(["gauge", "counter"]);
   });
 
-  test("what was laid out before is taken again, unless its header or probe is another", () => {
+  test("a metric that is laid out once takes on the type and help of another first probe", () => {
     const laid: Laid = new WeakMap();
     const metric = gauge("a", 1);
-    const first = agree([["one", [metric]]], nothing, laid).blocks.get("one");
-    expect(agree([["one", [metric]]], nothing, laid).blocks.get("one")?.[0]).toBe(first?.[0]);
-    const known = (): Known => ({ type: "counter", help: "Now known." });
-    const second = agree([["two", [metric]]], known, laid).blocks.get("two");
-    expect(second?.[0]).toMatchObject({ type: "counter", help: "Now known.", lines: 'a{probe="two"} 1\n' });
+    const typeIn = (known: Known | undefined) => {
+      const { blocks } = agree([["one", [metric]]], () => known, laid);
+      return render(blocks.get("one") ?? []);
+    };
+    expect(typeIn(undefined)).toBe('# HELP a The a.\n# TYPE a gauge\na{probe="one"} 1\n');
+    const now = typeIn({ type: "counter", help: "Now known." });
+    expect(now).toBe('# HELP a Now known.\n# TYPE a counter\na{probe="one"} 1\n');
   });
 
   test("whatever labels and values there are, another reader reads what was written", () => {
