@@ -1,5 +1,5 @@
 // The text of docs/metrics.md, out of the catalogues of metrics.
-import { DURATION_BUCKETS, SELF_METRICS, PUSH_RESULTS } from "../lib/agent/metrics/self.ts";
+import { AGENT_METRICS, DURATION_BUCKETS, PROBE_METRICS, PUSH_RESULTS } from "../lib/agent/metrics/self.ts";
 import { OPENPAI_METRICS, type OpenPaiEntry } from "../lib/agent/openpai/catalogue.ts";
 import { RESULT_KINDS } from "../lib/agent/command/types.ts";
 import {
@@ -106,11 +106,8 @@ const DATA_HEAD = ["Metric", "Type", "Labels", "Probe", "Meaning"] as const;
 
 /** The file, with the note at its head and the project's way of writing tables. */
 export function metricsDoc(note: string, table: Table): string {
-  const meta = Object.entries(SELF_METRICS);
-  const ofGroup = (group: string) =>
-    meta
-      .filter(([, entry]) => entry.group === group)
-      .map(([name, { type, labels, help }]) => [code(name), type, list(labels), help]);
+  const rows = (entries: Readonly<Record<string, Entry>>) =>
+    Object.entries(entries).map(([name, { type, labels, help }]) => [code(name), type, list(labels), help]);
   return `${note}
 
 # Metrics of the node agent
@@ -124,7 +121,7 @@ has alert rules on these names.
 
 In every probe's group. They stay when data vanish, so that an alert can say what hangs.
 
-${table(["Metric", "Type", "Labels", "Meaning"], ofGroup("each"))}
+${table(["Metric", "Type", "Labels", "Meaning"], rows(PROBE_METRICS))}
 
 \`result\` is one of ${list(RESULT_KINDS)}. The buckets of the histogram are ${DURATION_BUCKETS.join(", ")} s, and twice the
 last one and so on up to one beyond the longest timeout of the configuration.
@@ -133,7 +130,7 @@ last one and so on up to one beyond the longest timeout of the configuration.
 
 In the group of \`probe="agent"\`.
 
-${table(["Metric", "Type", "Labels", "Meaning"], ofGroup("agent"))}
+${table(["Metric", "Type", "Labels", "Meaning"], rows(AGENT_METRICS))}
 
 \`result\` of pushes is one of ${list(PUSH_RESULTS)}.
 

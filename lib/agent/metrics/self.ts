@@ -1,6 +1,7 @@
 import { GridmeterError } from "../../shared/errors.ts";
 import type { Family, Sample } from "../../shared/exposition.ts";
 import { RESULT_KINDS, type ResultKind } from "../command/types.ts";
+import { type FamilyEntry, counter, gauge, histogram } from "../probes/common/metric-families.ts";
 import type { CommandRun, Probe, ProbeRun } from "../probes/common/probe.ts";
 
 /** What the agent's process costs, its children apart. Its memory is not known while it has no file descriptors left. */
@@ -289,25 +290,6 @@ function single(name: SelfMetricName, value: number | undefined): Family {
   return family(name, value === undefined ? [] : [{ labels: {}, value }]);
 }
 
-/** One metric about the agent itself. The label `probe` is on every series and is not repeated in `labels`. */
-type SelfMetricEntry = {
-  readonly type: "gauge" | "counter" | "histogram";
-  readonly help: string;
-  readonly labels: readonly string[];
-  /** `each`: in the group of every probe; `agent`: only in the agent's own group, probe="agent" */
-  readonly group: "each" | "agent";
-};
-
-const of =
-  (group: SelfMetricEntry["group"], type: SelfMetricEntry["type"]) =>
-  (help: string, labels: readonly string[] = []): SelfMetricEntry => ({ type, help, labels, group });
-
-const gauge = of("each", "gauge");
-const counter = of("each", "counter");
-const histogram = of("each", "histogram");
-const agentGauge = of("agent", "gauge");
-const agentCounter = of("agent", "counter");
-
 /** The `probe` of what the agent says about itself. */
 const AGENT_PROBE = "agent";
 
@@ -323,11 +305,8 @@ export const DURATION_BUCKETS = [
   0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024,
 ] as const satisfies readonly number[];
 
-/**
- * Every metric about the agent and its probes, beside those of GPUs (GPU_METRICS) and of the node (NODE_METRICS). They stay when
- * data vanish, so that an alert can say which command hangs. A name has one type and one help text everywhere.
- */
-export const SELF_METRICS = {
+/** In the group of every probe. They stay when data vanish, so that an alert can say which command hangs. */
+export const PROBE_METRICS = {
   gridmeter_probe_enabled: gauge("1 if the probe runs; 0 if it is disabled or its tool or device is missing."),
   gridmeter_probe_success: gauge("1 if the last run was ok, 0 if not; absent before the first run and while disabled."),
   gridmeter_probe_last_duration_seconds: gauge("How long the last run took, whatever it came to."),
@@ -350,18 +329,27 @@ export const SELF_METRICS = {
     ["command"],
   ),
   gridmeter_command_runs_total: counter("Runs of a command by what they came to.", ["command", "result"]),
+} as const satisfies Record<`gridmeter_${"probe" | "command"}_${string}`, FamilyEntry>;
 
-  gridmeter_push_total: agentCounter("Pushes to the Pushgateway by what they came to.", ["result"]),
-  gridmeter_push_last_success_timestamp_seconds: agentGauge("When a push last succeeded, in seconds since 1970."),
-  gridmeter_push_last_duration_seconds: agentGauge("How long the last push took."),
-  gridmeter_push_groups_pending: agentGauge("Groups whose newest values the Pushgateway does not have yet."),
-  gridmeter_probe_agent_info: agentGauge("Always 1; the agent's version.", ["version"]),
-  gridmeter_probe_agent_start_time_seconds: agentGauge("When the agent started, in seconds since 1970."),
-  gridmeter_probe_agent_heartbeat_timestamp_seconds: agentGauge(
+/** Only in the agent's own group, probe="agent". */
+export const AGENT_METRICS = {
+  gridmeter_push_total: counter("Pushes to the Pushgateway by what they came to.", ["result"]),
+  gridmeter_push_last_success_timestamp_seconds: gauge("When a push last succeeded, in seconds since 1970."),
+  gridmeter_push_last_duration_seconds: gauge("How long the last push took."),
+  gridmeter_push_groups_pending: gauge("Groups whose newest values the Pushgateway does not have yet."),
+  gridmeter_probe_agent_info: gauge("Always 1; the agent's version.", ["version"]),
+  gridmeter_probe_agent_start_time_seconds: gauge("When the agent started, in seconds since 1970."),
+  gridmeter_probe_agent_heartbeat_timestamp_seconds: gauge(
     "When these values were made, in seconds since 1970: old on the Pushgateway when the agent is gone.",
   ),
-  gridmeter_probe_agent_resident_memory_bytes: agentGauge("Memory of the agent, without its children."),
-  gridmeter_probe_agent_cpu_seconds_total: agentCounter("CPU time of the agent, without its children."),
-} as const satisfies Record<`gridmeter_${"probe" | "command" | "push"}_${string}`, SelfMetricEntry>;
+  gridmeter_probe_agent_resident_memory_bytes: gauge("Memory of the agent, without its children."),
+  gridmeter_probe_agent_cpu_seconds_total: counter("CPU time of the agent, without its children."),
+} as const satisfies Record<`gridmeter_${"probe" | "push"}_${string}`, FamilyEntry>;
+
+/**
+ * Every metric about the agent and its probes, beside those of GPUs (GPU_METRICS) and of the node (NODE_METRICS). A name has one
+ * type and one help text everywhere.
+ */
+export const SELF_METRICS = { ...PROBE_METRICS, ...AGENT_METRICS } as const;
 
 type SelfMetricName = keyof typeof SELF_METRICS;

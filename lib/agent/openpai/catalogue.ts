@@ -1,11 +1,8 @@
 import type { Labels, Metric } from "../../shared/exposition.ts";
+import { type FamilyEntry, counter, gauge, histogram } from "../probes/common/metric-families.ts";
 
-/** A metric of OpenPAI's job-exporter as this agent publishes it. The label `probe` is on every series besides. */
-export type OpenPaiEntry = {
-  /** a histogram is published as its three parts, each with a header of its own */
-  readonly type: "gauge" | "counter" | "histogram";
-  readonly help: string;
-  readonly labels: readonly string[];
+/** A metric of OpenPAI's job-exporter as this agent publishes it. A histogram is published as its three parts, each with a header. */
+export type OpenPaiEntry = FamilyEntry & {
   /** the probes that publish it */
   readonly probes: readonly string[];
   /** our own metrics that say the same */
@@ -14,20 +11,16 @@ export type OpenPaiEntry = {
   readonly difference?: string;
 };
 
-type Rest = Pick<OpenPaiEntry, "probes" | "ours" | "difference">;
-
 const TASK = ["username", "job_name", "role_name", "task_index", "job_instance_id", "virtual_cluster"] as const;
 const SERVICE = ["name"] as const;
 const CARD = ["minor_number"] as const;
 
-const gauge = (help: string, labels: readonly string[], rest: Rest): OpenPaiEntry => ({
-  type: "gauge",
-  help,
-  labels,
-  ...rest,
+const nvidia = (help: string, labels: readonly string[], ours: readonly string[], difference?: string) => ({
+  ...gauge(help, labels),
+  probes: ["nvidia-smi"],
+  ours,
+  ...(difference === undefined ? {} : { difference }),
 });
-const nvidia = (help: string, labels: readonly string[], ours: readonly string[], difference?: string) =>
-  gauge(help, labels, { probes: ["nvidia-smi"], ours, ...(difference === undefined ? {} : { difference }) });
 const amd = (help: string, labels: readonly string[], ours: readonly string[], difference?: string) => ({
   ...nvidia(help, labels, ours, difference),
   probes: ["rocm-smi"],
@@ -36,18 +29,19 @@ const anyGpu = (help: string, labels: readonly string[], ours: readonly string[]
   ...nvidia(help, labels, ours, difference),
   probes: ["nvidia-smi", "rocm-smi"],
 });
-const stats = (help: string, labels: readonly string[], ours: string) =>
-  gauge(help, labels, { probes: ["docker-stats"], ours: [ours] });
-const traffic = (help: string, labels: readonly string[], ours: string) =>
-  gauge(help, labels, {
-    probes: ["iftop"],
-    ours: [ours],
-    difference: "bytes a second in spite of the name, as there; absent where iftop or lsof failed, and not 0",
-  });
+const stats = (help: string, labels: readonly string[], ours: string) => ({
+  ...gauge(help, labels),
+  probes: ["docker-stats"],
+  ours: [ours],
+});
+const traffic = (help: string, labels: readonly string[], ours: string) => ({
+  ...gauge(help, labels),
+  probes: ["iftop"],
+  ours: [ours],
+  difference: "bytes a second in spite of the name, as there; absent where iftop or lsof failed, and not 0",
+});
 const latency = (command: string, probe: string): OpenPaiEntry => ({
-  type: "histogram",
-  help: `How long ${command} ran, in seconds.`,
-  labels: [],
+  ...histogram(`How long ${command} ran, in seconds.`),
   probes: [probe],
   ours: ["gridmeter_command_duration_seconds"],
   difference: "its buckets go beyond the timeout, and not to 10 s",
@@ -142,34 +136,36 @@ export const OPENPAI_METRICS = {
   service_net_in_byte: traffic("Received.", SERVICE, "gridmeter_network_container_receive_bytes_per_second"),
   service_net_out_byte: traffic("Sent.", SERVICE, "gridmeter_network_container_transmit_bytes_per_second"),
 
-  docker_daemon_count: gauge("Always 1; error is ok or why the docker daemon did not answer.", ["error"], {
+  docker_daemon_count: {
+    ...gauge("Always 1; error is ok or why the docker daemon did not answer.", ["error"]),
     probes: ["docker-daemon"],
     ours: ["gridmeter_docker_up", "gridmeter_probe_result"],
     difference:
       "error is one of a few words (ok, daemon_down, timeout, exit_nonzero ...) and not the text of an exception",
-  }),
-  zombie_container_count: gauge("Containers that outlived their jobs, by their logs.", ["type"], {
+  },
+  zombie_container_count: {
+    ...gauge("Containers that outlived their jobs, by their logs.", ["type"]),
     probes: ["docker-logs"],
     ours: ["gridmeter_container_zombie"],
     difference:
       "type is job_exit_hangs; residual_job was about YARN. At once and not after 5 minutes: alerts wait by `for`",
-  }),
-  zombie_process_count: gauge("Processes that hang in the kernel (state D, and not Z), by command.", ["command"], {
+  },
+  zombie_process_count: {
+    ...gauge("Processes that hang in the kernel (state D, and not Z), by command.", ["command"]),
     probes: ["ps"],
     ours: ["gridmeter_process_uninterruptible"],
     difference:
       "command is the kernel's name (15 bytes); at most 20 of them and `other`, which also has what only is called like a tool of the node; only what hung twice",
-  }),
-  process_mem_usage_byte: gauge("Memory of a command's largest process, if it is large.", ["cmd"], {
+  },
+  process_mem_usage_byte: {
+    ...gauge("Memory of a command's largest process, if it is large.", ["cmd"]),
     probes: ["ps"],
     ours: ["gridmeter_process_largest_resident_bytes"],
     difference: "without the label pid; cmd is the file's name",
-  }),
+  },
 
   collector_iteration_count_total: {
-    type: "counter",
-    help: "Runs of the probes that stand for job-exporter's collectors.",
-    labels: ["name"],
+    ...counter("Runs of the probes that stand for job-exporter's collectors.", ["name"]),
     probes: ["docker-daemon", "docker-stats", "docker-logs", "nvidia-smi", "rocm-smi", "ps"],
     ours: ["gridmeter_probe_runs_total"],
     difference: "goes on when a command hangs, since nothing here waits for it",
@@ -190,7 +186,7 @@ export type OpenPaiName = keyof typeof OPENPAI_METRICS;
 /** One series; undefined is what was not read, and is left out. */
 export type OpenPaiSample = { readonly labels: Labels; readonly value: number | undefined };
 
-/** A metric of the catalogue, without what was not read; a histogram comes as its parts, by openpai-account.ts. */
+/** A metric of the catalogue, without what was not read; a histogram comes as its parts, by metrics.ts. */
 export const openPaiMetric = (name: OpenPaiName, samples: readonly OpenPaiSample[]): Metric => {
   const { type, help } = OPENPAI_METRICS[name];
   return {
