@@ -29,9 +29,10 @@ export class WriteRequest {
     this.#length += PADDED;
     for (const [name, value] of labels) {
       this.#byte(LABEL);
-      this.#byte(name.length + value.length + 4);
-      this.#text(NAME, name);
-      this.#text(VALUE, value);
+      const [nameBytes, valueBytes] = [Buffer.byteLength(name), Buffer.byteLength(value)];
+      this.#varint(sizeOfText(nameBytes) + sizeOfText(valueBytes));
+      this.#text(NAME, name, nameBytes);
+      this.#text(VALUE, value, valueBytes);
     }
     let count = 0;
     each((time, value) => {
@@ -61,10 +62,16 @@ export class WriteRequest {
     this.#length += 1;
   }
 
-  #text(tag: number, text: string): void {
+  #text(tag: number, text: string, bytes: number): void {
     this.#byte(tag);
-    this.#byte(text.length);
-    this.#length += this.#bytes.write(text, this.#length, "latin1");
+    this.#varint(bytes);
+    this.#length += this.#bytes.write(text, this.#length);
+  }
+
+  #varint(value: number): void {
+    let rest = value;
+    for (; rest >= 128; rest = Math.floor(rest / 128)) this.#byte((rest % 128) + 128);
+    this.#byte(rest);
   }
 
   #sample(time: number, value: number): void {
@@ -91,6 +98,13 @@ export class WriteRequest {
       this.#bytes[at + index] = (Math.floor(value / 128 ** index) % 128) + more;
     }
   }
+}
+
+/** The bytes of a text with its tag and its length. */
+function sizeOfText(bytes: number): number {
+  let ofLength = 1;
+  for (let rest = bytes; rest >= 128; rest = Math.floor(rest / 128)) ofLength += 1;
+  return 1 + ofLength + bytes;
 }
 
 const CAPACITY = 4 << 20;

@@ -6,12 +6,12 @@ import { MemoryStore } from "../../lib/accounting/store/store.ts";
 import { GridmeterError } from "../../lib/shared/errors.ts";
 import { createClient } from "../../lib/accounting/prometheus/client.ts";
 import { createMonitoring } from "../../lib/accounting/prometheus/monitoring.ts";
-import { monthStart, Random, simulate, truth } from "../simulator/index.ts";
+import { monthStart, openMetrics, Random, simulate, truth } from "../simulator/index.ts";
 import type { Cluster, Series } from "../simulator/index.ts";
 import { denseCluster } from "../support/dense-cluster.ts";
 import { type Fault, prometheusError, startFaultProxy } from "../support/fault-proxy.ts";
 import { MemoryMonitoring } from "../support/memory-monitoring.ts";
-import type { PrometheusServer } from "../support/prometheus-server.ts";
+import { type PrometheusServer, startPrometheus } from "../support/prometheus-server.ts";
 import { serveSeries } from "../support/serve-series.ts";
 import { longestRange, startWatchProxy } from "../support/watch-proxy.ts";
 import { isLong } from "../support/size.ts";
@@ -99,7 +99,11 @@ describe("a tiny --query.timeout", () => {
 
   test("which days exceed and hours meet: the messages are the same", async () => {
     // Blocks as short as a real server's: of each that a query touches it looks up all series.
-    const hasty = await serveSeries(series, ["--query.timeout=30ms"], 54);
+    const hasty = await startPrometheus({
+      openmetrics: [...openMetrics(series)].join(""),
+      blockHours: 54,
+      extraFlags: ["--query.timeout=30ms"],
+    });
     const proxy = await startWatchProxy(hasty.url);
     try {
       const found = outcome(await account(cluster, proxy.url, from));

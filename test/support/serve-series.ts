@@ -1,63 +1,48 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { post } from "../../bench/accounting/fill.ts";
 import { WriteRequest } from "../../bench/accounting/remote-write.ts";
-import { samples, writeOpenMetrics } from "../simulator/index.ts";
+import { samples } from "../simulator/index.ts";
 import type { Series } from "../simulator/index.ts";
 import { startPrometheus } from "./prometheus-server.ts";
 import type { PrometheusServer } from "./prometheus-server.ts";
 
-/** The real Prometheus with a simulated cluster's series. */
+/** Prometheus takes series in any order if no sample is older than its newest by more than half a block. */
+const BLOCK_HOURS = 24 * 365;
+
+/** The real Prometheus with a simulated cluster's series. They come by remote write, four times faster than as a text. */
 export async function serveSeries(
-  series: readonly Series[],
+  series: Iterable<Series>,
   extraFlags: readonly string[] = [],
-  blockHours?: number,
 ): Promise<PrometheusServer> {
-  const folder = await mkdtemp(join(tmpdir(), "gridmeter-series-"));
-  try {
-    const file = join(folder, "series.om");
-    await writeOpenMetrics(series, file);
-    return await startPrometheus({
-      openmetrics: file,
-      extraFlags,
-      ...(blockHours === undefined ? {} : { blockHours }),
-    });
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
-}
-
-/** More than all that is written reaches over: nothing is too old for the database while it takes it, in whatever order. */
-const ONE_BLOCK_HOURS = 24 * 365;
-
-/** The same over remote write, several times faster where there are many long series. Labels and values of less than 128 letters. */
-export async function serveManySeries(all: Iterable<Series>): Promise<PrometheusServer> {
   const server = await startPrometheus({
     extraFlags: [
       "--web.enable-remote-write-receiver",
-      `--storage.tsdb.min-block-duration=${ONE_BLOCK_HOURS}h`,
-      `--storage.tsdb.max-block-duration=${ONE_BLOCK_HOURS}h`,
+      `--storage.tsdb.min-block-duration=${BLOCK_HOURS}h`,
+      `--storage.tsdb.max-block-duration=${BLOCK_HOURS}h`,
+      ...extraFlags,
     ],
   });
   try {
-    const request = new WriteRequest();
-    const send = async (): Promise<void> => {
-      const body = request.take();
-      if (body !== undefined) await post(server.url, body);
-    };
-    for (const one of all) {
-      for (const part of parts(one)) {
-        request.add(labelsOf(one), (sample) => part.forEach(([time, value]) => sample(time, value)));
-        if (request.full) await send();
-      }
-    }
-    await send();
+    await write(series, server.url);
     return server;
   } catch (thrown) {
     await server.stop();
     throw thrown;
   }
+}
+
+async function write(series: Iterable<Series>, url: string): Promise<void> {
+  const request = new WriteRequest();
+  const send = async (): Promise<void> => {
+    const body = request.take();
+    if (body !== undefined) await post(url, body);
+  };
+  for (const one of series) {
+    for (const part of parts(one)) {
+      request.add(labelsOf(one), (sample) => part.forEach(([time, value]) => sample(time, value)));
+      if (request.full) await send();
+    }
+  }
+  await send();
 }
 
 const labelsOf = ({ name, labels }: Series): [string, string][] =>

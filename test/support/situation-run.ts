@@ -12,7 +12,7 @@ import type { Published, Right, Run, Situation } from "../simulator/situations/i
 import type { PrometheusServer } from "./prometheus-server.ts";
 import { bundledCli, leastSettings, runCli } from "./run-cli.ts";
 import type { CliRun } from "./run-cli.ts";
-import { serveManySeries } from "./serve-series.ts";
+import { serveSeries } from "./serve-series.ts";
 import { startWatchProxy } from "./watch-proxy.ts";
 import type { WatchProxy } from "./watch-proxy.ts";
 
@@ -59,7 +59,7 @@ export class SituationRuns {
   }
 
   static async open(situations: readonly Situation[], folder: string): Promise<SituationRuns> {
-    const server = await serveManySeries(seriesOfAll(situations));
+    const server = await serveSeries(seriesOfAll(situations));
     return new SituationRuns(server, folder);
   }
 
