@@ -55,7 +55,7 @@ const files = ["lib", "functions", "bin"].flatMap((folder) =>
 /** By file, the files of this project that it imports, types too. */
 const imports = new Map(
   files.map((file) => {
-    const found = readFileSync(file, "utf8").matchAll(/(?:\bfrom |\bimport\()"(\.[^"]+)"/g);
+    const found = readFileSync(file, "utf8").matchAll(/(?:\bfrom |\bimport[ (])"(\.[^"]+)"/g);
     return [file, [...found].map(([, path = ""]) => normalize(join(dirname(file), path)))];
   }),
 );
