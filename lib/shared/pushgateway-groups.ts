@@ -9,8 +9,8 @@ import {
   exchange,
   groupPath,
 } from "./pushgateway.ts";
+import { hiderOfRequest } from "./proxy.ts";
 import { nameOf } from "./server-url.ts";
-import { hiderOf, secretsOfAddress, secretsOfHeader } from "./text.ts";
 
 /**
  * A group of the gateway. `pushedAt`: last push that the gateway took, epoch seconds; 0 if it never took one. `age`: seconds since
@@ -65,7 +65,7 @@ export async function listGroups(
 
 function noList(url: string, { authHeader }: GatewayOptions, { message }: NoList, start: string): PushgatewayError {
   const gateway = new URL(url);
-  const hide = hiderOf([...secretsOfHeader(authHeader), ...secretsOfAddress(gateway)]);
+  const hide = hiderOfRequest(gateway, authHeader);
   return new PushgatewayError(
     "failed",
     200,

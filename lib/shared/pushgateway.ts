@@ -3,10 +3,10 @@ import { Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
 import { type Readable, addAbortSignal } from "node:stream";
 import { rootCertificates } from "node:tls";
-import { type AxiosResponse, create } from "axios";
+import { type AxiosResponse, create, isAxiosError } from "axios";
 import { GridmeterError, errorText } from "./errors.ts";
+import { hiderOfRequest, proxyAdvice, unusableProxy } from "./proxy.ts";
 import { below, nameOf, parseUrl } from "./server-url.ts";
-import { hiderOf, secretsOfAddress, secretsOfHeader } from "./text.ts";
 
 type PushOptions = GatewayOptions & {
   /** PUT (the default) replaces the whole group; POST replaces only the metrics of the same names */
@@ -93,9 +93,10 @@ export async function exchange<T>(
   const signal = options.signal === undefined ? deadline : AbortSignal.any([deadline, options.signal]);
   const failed = failureAt(base, request.lost, authHeader);
   const broken = (status: number | undefined, thrown: unknown): PushgatewayError => {
-    if (signal.aborted) return failed("timeout", status, `did not answer within ${deadlineMs / 1000} s`);
+    const sent = isAxiosError(thrown) ? { request: thrown.request, code: thrown.code } : {};
+    if (signal.aborted) return failed("timeout", status, `did not answer within ${deadlineMs / 1000} s`, sent);
     const what = status === undefined ? "could not be reached" : "broke its answer off";
-    return failed("failed", status, `${what}: ${wordsOf(thrown)}`, thrown);
+    return failed("failed", status, `${what}: ${wordsOf(thrown)}`, { ...sent, cause: thrown });
   };
 
   try {
@@ -111,13 +112,14 @@ export async function exchange<T>(
         httpsAgent: connections.https,
       })
       .catch((thrown: unknown) => {
-        throw broken(undefined, thrown);
+        throw unusableProxy(thrown, base, request.lost) ?? broken(undefined, thrown);
       });
     const { status } = answer;
     // axios ends a stream at the deadline, but not the one that it wraps to count its bytes.
     const body = addAbortSignal(signal, answer.data);
     if (status < 200 || status >= 300) {
-      throw failed(failureOf(status), status, `answered ${status}`, undefined, await beginningOf(body));
+      const said = await beginningOf(body);
+      throw failed(failureOf(status), status, `answered ${status}`, { said, request: answer.request });
     }
     try {
       return await read(body, dateOf(answer));
@@ -151,25 +153,28 @@ const LONGEST_QUOTE = 300;
 /** Characters of an answer that are looked at for secrets, which are hidden before it is cut. */
 const LOOKED_AT = 10_000;
 
-type Failed = (
-  failure: GatewayFailure,
-  status: number | undefined,
-  why: string,
-  cause?: unknown,
-  answer?: string,
-) => PushgatewayError;
+/** What is known of a failure, besides its words: what the gateway said, what was sent, axios's code, and what was thrown. */
+type Details = {
+  readonly said?: string;
+  readonly request?: unknown;
+  readonly code?: string | undefined;
+  readonly cause?: unknown;
+};
+
+type Failed = (failure: GatewayFailure, status: number | undefined, why: string, details: Details) => PushgatewayError;
 
 /** Makes the errors of one exchange. A gateway, or what is in front of it, may repeat the secrets that it was sent. */
 function failureAt(base: URL, lost: string, authHeader: string | undefined): Failed {
   // Made where something failed, since an agent pushes all the time.
-  const hide = (text: string): string => hiderOf([...secretsOfHeader(authHeader), ...secretsOfAddress(base)])(text);
-  return (failure, status, why, cause, answer = "") => {
-    const said = hide(answer).trim().slice(0, LONGEST_QUOTE);
-    const reason = said === "" ? hide(why) : `${hide(why)} (${said})`;
+  const hide = (text: string): string => hiderOfRequest(base, authHeader)(text);
+  return (failure, status, why, { said = "", request, code, cause }) => {
+    const quote = hide(said).trim().slice(0, LONGEST_QUOTE);
+    const reason = quote === "" ? hide(why) : `${hide(why)} (${quote})`;
     return new PushgatewayError(
       failure,
       status,
-      `${nameOf(base)} ${reason}. ${lost}; nothing else was affected. Check PUSHGATEWAY_URL and the gateway.`,
+      `${nameOf(base)} ${reason}. ${lost}; nothing else was affected. Check PUSHGATEWAY_URL and the gateway.` +
+        proxyAdvice(request, base, code),
       // An error of axios holds the request with its headers.
       { cause: cause === undefined ? undefined : hide(wordsOf(cause)) },
     );

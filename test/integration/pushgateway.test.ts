@@ -1,6 +1,7 @@
 // lib/pushgateway against the real Pushgateway, and against servers that misbehave as ones on the way do.
 import { createServer } from "node:http";
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from "node:http";
+import { inspect } from "node:util";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { GridmeterError } from "../../lib/shared/errors.ts";
 import { type Grouping, deleteGroup, push } from "../../lib/shared/pushgateway.ts";
@@ -252,6 +253,29 @@ describe("what stands between", () => {
       "http://pushgateway.example.org:9091/metrics/job/a",
       "/metrics/job/b",
     ]);
+  });
+
+  test("a proxy that refuses is named with its variable, and its password is in no error", async () => {
+    handler = (request, response) => response.writeHead(407).end(`no: ${request.headers["proxy-authorization"]}`);
+    server.on("connect", (_request, socket) => socket.end("HTTP/1.1 403 Forbidden\r\nConnection: close\r\n\r\n"));
+    const written = url.replace("http://", "http://agent:s3cret@");
+    for (const [variable, scheme] of [
+      ["HTTP_PROXY", "http"],
+      ["HTTPS_PROXY", "https"],
+    ] as const) {
+      vi.stubEnv(variable, written);
+      const error = await failure(push(`${scheme}://pushgateway.example.org:9091`, { job: "a" }, TEXT));
+      expect(error.message).toContain(`went through the proxy ${url} (${variable})`);
+      const basic = Buffer.from("agent:s3cret").toString("base64");
+      for (const secret of ["s3cret", basic]) expect(inspect(error, { depth: 12 })).not.toContain(secret);
+    }
+    vi.stubEnv("HTTP_PROXY", "http://agent:s3cret@:0:0");
+    const unusable = await failure(push("http://pushgateway.example.org:9091", { job: "a" }, TEXT));
+    expect(unusable).toMatchObject({ code: "config_invalid" });
+    expect(unusable.message).toContain("HTTP_PROXY names the proxy");
+    expect(inspect(unusable, { depth: 12 })).not.toContain("s3cret");
+    vi.unstubAllEnvs();
+    expect((await failure(push(url, { job: "a" }, TEXT))).message).not.toContain("proxy http");
   });
 
   test("user and password of the URL, or a header; neither is ever in an error", async () => {

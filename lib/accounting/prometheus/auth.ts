@@ -1,7 +1,6 @@
 import { GridmeterError, errorText } from "../../shared/errors.ts";
 import { readTextFile } from "../../shared/fs.ts";
-import { hiderOf, secretsOfAddress, secretsOfHeader } from "../../shared/text.ts";
-import { secretsOfProxy } from "./proxy.ts";
+import { hiderOfRequest } from "../../shared/proxy.ts";
 
 /** No server takes a longer header, bytes. */
 const LONGEST_TOKEN = 65_536;
@@ -32,7 +31,7 @@ export function authorization(settings: {
  * passwords and query strings, and the session token of signed requests, which Amazon repeats when it finds a signature wrong.
  */
 export function hider(base: URL, header: string | undefined): (text: string) => string {
-  const hide = hiderOf([...secretsOfHeader(header), ...secretsOfAddress(base), ...secretsOfProxy(base)]);
+  const hide = hiderOfRequest(base, header);
   return (text) => hide(text).replace(/(x-amz-security-token["']?\s*[:=]\s*["']?)[\w+/=%-]+/gi, "$1***");
 }
 

@@ -2,7 +2,7 @@ import { type AxiosError, type AxiosResponse, isAxiosError, isCancel } from "axi
 import { isNetworkError } from "axios-retry";
 import { z } from "zod";
 import { type ErrorCode, GridmeterError, errorText } from "../../shared/errors.ts";
-import { proxyAdvice, unusableProxy } from "./proxy.ts";
+import { proxyAdvice, unusableProxy } from "../../shared/proxy.ts";
 import { CutShort } from "../model/split.ts";
 
 /** What an error message may say about the server, and how it hides secrets. */
@@ -50,11 +50,12 @@ export function isTransient(error: AxiosError): boolean {
  */
 export function failure(thrown: unknown, source: Source, post?: AxiosError): GridmeterError {
   if (thrown instanceof GridmeterError) return hidden(thrown, source);
-  const proxy = proxyAdvice(thrown, source.base);
   if (!isAxiosError(thrown)) {
     const text = `The answer of ${source.name} could not be read: ${source.hide(errorText(thrown))}. Nothing was published.`;
-    return unusableProxy(thrown, source.base) ?? new GridmeterError("prometheus_bad_answer", text);
+    const unusable = unusableProxy(thrown, source.base, "Nothing was published");
+    return unusable ?? new GridmeterError("prometheus_bad_answer", text);
   }
+  const proxy = proxyAdvice(thrown.request ?? thrown.response?.request, source.base, thrown.code);
   if (isCancel(thrown)) {
     return new GridmeterError(
       "prometheus_too_large",

@@ -1,7 +1,6 @@
-import { isAxiosError } from "axios";
 import { z } from "zod";
-import { GridmeterError, errorText } from "../../shared/errors.ts";
-import { secretsOfAddress } from "../../shared/text.ts";
+import { GridmeterError, errorText } from "./errors.ts";
+import { hiderOf, secretsOfAddress, secretsOfHeader } from "./text.ts";
 
 /** With these Node refuses to send a request. The server's own address was checked before, so it is the proxy's that is wrong. */
 const UNUSABLE = z.object({ code: z.enum(["ERR_INVALID_URL", "ERR_INVALID_PROTOCOL"]) });
@@ -17,13 +16,13 @@ const SENT_TO_PROXY = z.union([
 type Proxy = { readonly variable: string; readonly written: string; readonly address: string };
 
 /**
- * What to say of a failed request that went through a proxy; empty where it did not. What was sent decides, so that NO_PROXY
+ * What to say of a request that failed and went through a proxy; empty where it did not. What was sent decides, so that NO_PROXY
  * counts in each form that axios knows.
+ * @param request what Node sent, as axios gives it with an answer or an error
+ * @param code of the error, if there is one
  */
-export function proxyAdvice(thrown: unknown, base: URL): string {
-  if (!isAxiosError(thrown)) return "";
-  const request: unknown = thrown.request ?? thrown.response?.request;
-  if (thrown.code !== TUNNEL && !SENT_TO_PROXY.safeParse(request).success) return "";
+export function proxyAdvice(request: unknown, base: URL, code?: string): string {
+  if (code !== TUNNEL && !SENT_TO_PROXY.safeParse(request).success) return "";
   const proxy = proxyOf(base);
   if (proxy === undefined) return "";
   const { variable, address } = proxy;
@@ -34,21 +33,29 @@ export function proxyAdvice(thrown: unknown, base: URL): string {
   );
 }
 
-/** The error for a proxy's address that cannot be used; undefined where something else was thrown. */
-export function unusableProxy(thrown: unknown, base: URL): GridmeterError | undefined {
+/**
+ * The error for a proxy's address that cannot be used; undefined where something else was thrown.
+ * @param lost what did not happen, e.g. "Nothing was published"
+ */
+export function unusableProxy(thrown: unknown, base: URL, lost: string): GridmeterError | undefined {
   const proxy = UNUSABLE.safeParse(thrown).success ? proxyOf(base) : undefined;
   if (proxy === undefined) return undefined;
   return new GridmeterError(
     "config_invalid",
-    `${proxy.variable} names the proxy "${proxy.address}", which cannot be used (${errorText(thrown)}). Nothing was published. ` +
+    `${proxy.variable} names the proxy "${proxy.address}", which cannot be used (${errorText(thrown)}). ${lost}. ` +
       `Write it as http://host:port, or name ${base.hostname} in NO_PROXY.`,
   );
 }
 
-/** What no message may show of the proxy that is set for an address: a proxy may echo what it was sent. */
-export function secretsOfProxy(base: URL): readonly string[] {
+/**
+ * Takes out of a text what a request carried and no message may show, since a server or a proxy may repeat it: the header, and the
+ * passwords and query strings of the server's address and of the proxy's.
+ * @param header value of the Authorization header
+ */
+export function hiderOfRequest(base: URL, header: string | undefined): (text: string) => string {
   const written = proxyOf(base)?.written ?? "";
-  return URL.canParse(written) ? secretsOfAddress(new URL(written)) : [];
+  const ofProxy = URL.canParse(written) ? secretsOfAddress(new URL(written)) : [];
+  return hiderOf([...secretsOfHeader(header), ...secretsOfAddress(base), ...ofProxy]);
 }
 
 /** The proxy that is set for an address, looked for in axios' order; whether it is used NO_PROXY decides. */
