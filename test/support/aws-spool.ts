@@ -2,10 +2,9 @@ import type { SQSClient } from "@aws-sdk/client-sqs";
 import type { Unit } from "../../lib/accounting/model/tenant.ts";
 import { DirqQueue } from "../../lib/accounting/delivery/dirq.ts";
 import { SqsNotifications, notificationsOf, notify } from "../../lib/accounting/delivery/notifications.ts";
-import { putGeneration } from "../../lib/accounting/delivery/outgoing.ts";
 import type { SpoolPorts } from "../../lib/accounting/delivery/spooler.ts";
 import type { S3Store } from "../../lib/accounting/store/s3.ts";
-import { NOW, generationMessages } from "./dirq-messages.ts";
+import { NOW, generationMessages, storeGeneration } from "./dirq-messages.ts";
 
 /** Publishes a generation as an accounting run does, and gives its keys; without a queue nobody is told. */
 export async function publishGeneration(
@@ -14,7 +13,7 @@ export async function publishGeneration(
   generation: number,
   notifications?: { readonly sqs: SQSClient; readonly url: string },
 ): Promise<string[]> {
-  const keys = await putGeneration(store, unit, generation, generationMessages(unit, generation), NOW);
+  const keys = await storeGeneration(store, unit, generation, generationMessages(unit, generation));
   if (notifications !== undefined)
     await notify(notifications.sqs, notifications.url, await notificationsOf(store, keys));
   return keys;

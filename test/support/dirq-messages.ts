@@ -1,6 +1,8 @@
 import type { Unit } from "../../lib/accounting/model/tenant.ts";
 import type { SummaryRecord, SyncRecord } from "../../lib/accounting/apel/record.ts";
 import { type ApelMessage, writeMessages } from "../../lib/accounting/apel/write.ts";
+import { type OutgoingMessage, checkGeneration, putGeneration } from "../../lib/accounting/delivery/outgoing.ts";
+import type { ObjectStore } from "../../lib/accounting/store/store.ts";
 
 export const unit: Unit = { site: "Some-Site", submitHost: "k8s.example.org:6443/grid", month: "2025-01" };
 /** 2025-02-03: after the unit's month */
@@ -49,4 +51,14 @@ export function summaryBody(of: Unit, generation: number, vos: readonly string[]
 
 export function generationOf(body: string): number {
   return Number(/^NumberOfJobs: (\d+)$/m.exec(body)?.[1]);
+}
+
+/** Stores one generation as a run does: all its messages are checked before one is stored. */
+export async function storeGeneration(
+  store: ObjectStore,
+  of: Unit,
+  generation: number,
+  messages: Iterable<OutgoingMessage>,
+): Promise<string[]> {
+  return await putGeneration(store, generation, checkGeneration(of, messages, NOW));
 }

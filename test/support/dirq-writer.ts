@@ -7,11 +7,10 @@ import { z } from "zod";
 import type { Unit } from "../../lib/accounting/model/tenant.ts";
 import { safeSegment } from "../../lib/accounting/store/store.ts";
 import { DirqQueue } from "../../lib/accounting/delivery/dirq.ts";
-import { putGeneration } from "../../lib/accounting/delivery/outgoing.ts";
 import { deliverAll } from "../../lib/accounting/delivery/deliver.ts";
 import { DirectoryStore } from "../../lib/accounting/store/directory.ts";
 import { Random } from "../simulator/random.ts";
-import { NOW, generationMessages } from "./dirq-messages.ts";
+import { NOW, generationMessages, storeGeneration } from "./dirq-messages.ts";
 
 const [storeRoot = "", queueRoot = "", unitsJson = "", seed = ""] = process.argv.slice(2);
 const once = seed === "once";
@@ -38,7 +37,7 @@ async function publish(): Promise<void> {
   const index = random.int(0, units.length - 1);
   const unit = units[index]!;
   const generation = await reserve(unit);
-  await putGeneration(store, unit, generation, generationMessages(unit, generation), NOW);
+  await storeGeneration(store, unit, generation, generationMessages(unit, generation));
   report(`written ${index} ${generation}`);
 }
 

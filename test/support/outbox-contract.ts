@@ -4,8 +4,8 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Published, openState, publish } from "../../lib/accounting/publishing/publish.ts";
 import type { Unit } from "../../lib/accounting/model/tenant.ts";
 import type { ObjectStore } from "../../lib/accounting/store/store.ts";
-import { putGeneration, unitPrefix } from "../../lib/accounting/delivery/outgoing.ts";
-import { generationMessages, summary, summaryBody, unit, NOW } from "./dirq-messages.ts";
+import { checkGeneration, unitPrefix } from "../../lib/accounting/delivery/outgoing.ts";
+import { generationMessages, summary, summaryBody, unit, NOW, storeGeneration } from "./dirq-messages.ts";
 import type { Sent } from "./dirq-invariants.ts";
 import { scratchDirectory } from "./store-script.ts";
 
@@ -50,7 +50,7 @@ export async function published(way: Way, of: Unit, vos: readonly string[] = ["a
   const decision: Parameters<typeof publish>[1] = {
     action: "publish",
     why: "changed",
-    messages: generationMessages(of, generation, vos),
+    checked: checkGeneration(of, generationMessages(of, generation, vos), NOW),
     publication: {
       at: NOW,
       hash: String(generation),
@@ -60,7 +60,7 @@ export async function published(way: Way, of: Unit, vos: readonly string[] = ["a
       individual: {},
     },
   };
-  const result = await publish(stores, decision, held, NOW);
+  const result = await publish(stores, decision, held);
   if (result === undefined) throw new Error(`another one publishes ${of.month}`);
   await way.announce(result.keys);
   return result;
@@ -139,7 +139,7 @@ export function outboxContract(kind: OutboxKind): void {
 
     test("the same publication repeated, before and after it was sent, is one message", async () => {
       const messages = generationMessages(unit, 1);
-      const again = async () => subject.one.announce(await putGeneration(subject.one.store, unit, 1, messages, NOW));
+      const again = async () => subject.one.announce(await storeGeneration(subject.one.store, unit, 1, messages));
       await again();
       await again();
       await subject.one.send();
@@ -154,7 +154,7 @@ export function outboxContract(kind: OutboxKind): void {
     test("an invalid message is refused, and nothing of its generation is published", async () => {
       const [good, sync] = generationMessages(unit, 1);
       const bad = { ...good!, body: good!.body.replace(/^WallDuration: .*$/m, "WallDuration: 1.5") };
-      const attempt = putGeneration(subject.one.store, unit, 1, [sync!, bad], NOW);
+      const attempt = storeGeneration(subject.one.store, unit, 1, [sync!, bad]);
       await expect(attempt).rejects.toMatchObject({ code: "message_invalid" });
       await send();
       expect(await read()).toEqual([]);
@@ -176,7 +176,7 @@ export function outboxContract(kind: OutboxKind): void {
       await send(unit);
       expect(await take()).toEqual(bodies(unit, 2));
       await subject.one.announce(
-        await putGeneration(subject.one.store, unit, 1, generationMessages(unit, 1, ["atlas", "late"]), NOW),
+        await storeGeneration(subject.one.store, unit, 1, generationMessages(unit, 1, ["atlas", "late"])),
       );
       await subject.one.send();
       expect(await read()).toEqual([]);

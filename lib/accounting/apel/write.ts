@@ -1,7 +1,7 @@
 import { GridmeterError } from "../../shared/errors.ts";
 import type { MessageFormat } from "../model/tenant.ts";
-import { problemText, quote, textProblem } from "./values.ts";
-import { MAX_BYTES, MAX_RECORDS, checkMessage } from "./check.ts";
+import { quote, textProblem } from "./values.ts";
+import { MAX_BYTES, MAX_RECORDS } from "./check.ts";
 import { apelKey } from "./keys.ts";
 import { type ApelRecord, type IndividualRecord, type Layout, type RecordKind, layoutFor, toFields } from "./record.ts";
 
@@ -56,35 +56,28 @@ function* bodies(header: string, texts: Iterable<string>): Generator<string> {
   if (body !== "") yield body;
 }
 
-/** The message as it is. @throws GridmeterError `message_invalid` if it would break a rule of APEL */
-export function checked(message: ApelMessage, now: number): ApelMessage {
-  const { problems } = checkMessage(message.body, now);
-  return problems.length === 0 ? message : refuse(problemText(problems));
-}
-
 /**
  * The messages that publish these records: grouped by kind, in an order that depends on nothing but the records, in
  * chunks of at most 500 records and 500 kB. The format chooses the version of each kind; sync is always v0.1. Service
- * levels are rounded to 3 decimals. No records, no messages.
- * @param now epoch seconds, for the rules about the future; without it they are left to the check before storing
- * @throws GridmeterError `message_invalid`, quoting the bad value, if any message would break a rule of APEL
+ * levels are rounded to 3 decimals. No records, no messages. APEL's rules are left to the check before storing.
+ * @throws GridmeterError `message_invalid`, quoting the bad value, where a text would break a line or a key occurs twice
  */
-export function writeMessages(records: readonly ApelRecord[], format: MessageFormat, now = Infinity): ApelMessage[] {
+export function writeMessages(records: readonly ApelRecord[], format: MessageFormat): ApelMessage[] {
   const all = ordered(records);
   return KINDS.flatMap((kind) => {
     const layout = layoutFor(kind, format);
     function* texts(): Generator<string> {
       for (const record of all) if (record.kind === kind) yield recordText(record, layout);
     }
-    return [...bodies(layout.header, texts())].map((body) => checked({ kind, body }, now));
+    return [...bodies(layout.header, texts())].map((body) => ({ kind, body }));
   });
 }
 
 /**
  * The messages of single jobs, the same as `writeMessages` makes of all of them at once, one after the other: a record and
- * a message at a time are in memory. They are not checked as a whole; see `checked`.
+ * a message at a time are in memory.
  * @param records in the order of their keys: of one site, by EndTime and then by LocalJobId
- * @throws GridmeterError `message_invalid`, quoting the bad value, where a value breaks a rule or a key occurs twice
+ * @throws GridmeterError `message_invalid`, quoting the bad value, where a text would break a line or a key occurs twice
  */
 export function* jobMessages(records: Iterable<IndividualRecord>, format: MessageFormat): Generator<ApelMessage> {
   const layout = layoutFor("individual", format);

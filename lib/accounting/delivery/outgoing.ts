@@ -104,28 +104,43 @@ export function contentFault(
   }
 }
 
+/** A unit's messages that passed `checkGeneration`; gone through again when stored, so that one at a time is in memory. */
+export type CheckedGeneration = {
+  readonly unit: Unit;
+  readonly messages: Iterable<OutgoingMessage>;
+  readonly hashes: readonly string[];
+};
+
 /**
- * Stores one generation of a unit's messages, each checked against APEL's rules before anything is stored. The same
- * generation may be put again: an object's key holds its body's hash, so one that is there already is the same object.
- * `generation` is reserved in the unit's state before; `now` is in epoch seconds. Returns the keys.
- * @param messages gone through twice, so that one message at a time is in memory where they are made as they are asked for
- * @throws GridmeterError `message_invalid`, `store_failed`
+ * Checks each message of a unit against APEL's rules, before anything is reserved or stored for it.
+ * @param now epoch seconds, for APEL's rules about the future
+ * @throws GridmeterError `message_invalid`
  */
-export async function putGeneration(
-  store: ObjectStore,
-  unit: Unit,
-  generation: number,
-  messages: Iterable<OutgoingMessage>,
-  now: number,
-): Promise<string[]> {
+export function checkGeneration(unit: Unit, messages: Iterable<OutgoingMessage>, now: number): CheckedGeneration {
   const hashes: string[] = [];
   for (const { kind, body } of messages) {
     hashes.push(bodyHash(body));
     const fault = contentFault({ unit, kind }, body, now);
     if (fault === undefined) continue;
-    const text = `The ${kind} message for ${unit.site}, ${unit.submitHost}, ${unit.month} must not go: ${fault}. No message of generation ${generation} was stored. Correct the values named here and run again.`;
-    throw new GridmeterError("message_invalid", text);
+    throw new GridmeterError(
+      "message_invalid",
+      `The ${kind} message for ${unit.site}, ${unit.submitHost}, ${unit.month} cannot be published: ${fault}. ` +
+        "Nothing was published for it. Correct the values named here and run again.",
+    );
   }
+  return { unit, messages, hashes };
+}
+
+/**
+ * Stores one generation of a unit's messages. The same generation may be put again: an object's key holds its body's hash, so
+ * one that is there already is the same object. `generation` is reserved in the unit's state before. Returns the keys.
+ * @throws GridmeterError `store_failed`
+ */
+export async function putGeneration(
+  store: ObjectStore,
+  generation: number,
+  { unit, messages, hashes }: CheckedGeneration,
+): Promise<string[]> {
   const keys: string[] = [];
   for (const { kind, body } of messages) {
     const hash = bodyHash(body);

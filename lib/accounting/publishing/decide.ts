@@ -2,7 +2,8 @@ import { createHash } from "node:crypto";
 import { GridmeterError } from "../../shared/errors.ts";
 import { apelKey } from "../apel/keys.ts";
 import { type ApelRecord, zeroed } from "../apel/record.ts";
-import { type ApelMessage, checked, jobMessages, writeMessages } from "../apel/write.ts";
+import { type ApelMessage, jobMessages, writeMessages } from "../apel/write.ts";
+import { type CheckedGeneration, checkGeneration } from "../delivery/outgoing.ts";
 import type { MessageFormat, Unit } from "../model/tenant.ts";
 import type { Decrease } from "./guards.ts";
 import { DAY, addMonths, dayOfMonth, monthOf, startOf } from "../model/time.ts";
@@ -27,7 +28,7 @@ export type Decision =
       readonly action: "publish";
       readonly publication: Omit<Publication, "generation">;
       /** those of single jobs are made again each time they are asked for, so that not all of them are in memory */
-      readonly messages: Iterable<ApelMessage>;
+      readonly checked: CheckedGeneration;
       readonly why: "new" | "changed" | "again";
     }
   | { readonly action: "unchanged" }
@@ -61,21 +62,13 @@ export function decide(
   options: DecideOptions,
 ): Decision {
   const { unit } = want;
-  if (state !== undefined && state.pins.length > 0 && !options.force) {
-    return refuse(
-      new GridmeterError(
-        "pinned_refused",
-        `${name(unit)}: ${state.pins.length} hand-written publications pin APEL keys of this month. Nothing was published for it. ` +
-          "Lift them with `gridmeter manual --unpin`, or publish over them with --force.",
-      ),
-    );
-  }
+  if (state !== undefined && state.pins.length > 0 && !options.force) return refuse(pinnedError(state));
   const published = state?.published;
   if (decreases.length > 0 && !options.allowDecrease) return refuse(decreaseError(unit, decreases));
 
   const records = withTombstones(want.records, state);
   const sync: readonly ApelRecord[] = want.sync === null ? [] : [syncRecord(unit, want.sync)];
-  const monthly = writeMessages([...records, ...sync], want.format, options.now);
+  const monthly = writeMessages([...records, ...sync], want.format);
   const hash = contentHash(monthly);
   const jobRecords = jobsIn(want.individual.days);
   const same = state?.pending === undefined && published?.hash === hash && jobRecords === 0;
@@ -83,10 +76,10 @@ export function decide(
   if (same && !again) return { action: "unchanged" };
   if (monthly.length === 0 && jobRecords === 0) return { action: "unchanged" };
   // A bad job in whatever message refuses the unit now, before anything is reserved for it.
-  for (const message of jobMessages(want.individual.records, want.format)) checked(message, options.now);
+  const checked = checkGeneration(unit, { [Symbol.iterator]: () => allMessages(monthly, want) }, options.now);
   return {
     action: "publish",
-    messages: { [Symbol.iterator]: () => allMessages(monthly, want) },
+    checked,
     why: published === undefined ? "new" : same ? "again" : "changed",
     publication: {
       at: options.now,
@@ -97,6 +90,14 @@ export function decide(
       individual: mergeDays(state, want),
     },
   };
+}
+
+function pinnedError({ unit, pins }: UnitState): GridmeterError {
+  return new GridmeterError(
+    "pinned_refused",
+    `${name(unit)}: ${pins.length} hand-written publications pin APEL keys of this month. Nothing was published for it. ` +
+      "Lift them with `gridmeter manual --unpin`, or publish over them with --force.",
+  );
 }
 
 function* allMessages(monthly: readonly ApelMessage[], { individual, format }: Want): Generator<ApelMessage> {

@@ -8,7 +8,7 @@ import type { Unit } from "../model/tenant.ts";
 import { unitKey } from "./guards.ts";
 import { MAX_BYTES, MAX_RECORDS } from "../apel/check.ts";
 import { apelKey } from "../apel/keys.ts";
-import { type OutgoingMessage, putGeneration } from "../delivery/outgoing.ts";
+import { type OutgoingMessage, checkGeneration, putGeneration } from "../delivery/outgoing.ts";
 import { priorRecords } from "./decide.ts";
 import { type PinnedRecord, liftPins, remember, sortOut, withPins } from "./manual-dedup.ts";
 import {
@@ -111,9 +111,10 @@ async function sendUnit(
     if (fresh.length === 0) return { ...known, sent: [], warnings: [], outgoing: [] };
     const generation = state.generation + 1;
     const typed = fresh.map(({ record }) => record);
+    const checked = checkGeneration(unit, compose(file.header, fresh), now);
     const reserved = withPins({ ...state, generation }, typed, file.hash, now);
     if ((await writeState(stores.store, reserved, version)) === "conflict") continue;
-    const keys = await putGeneration(stores.outbox, unit, generation, compose(file.header, fresh), now);
+    const keys = await putGeneration(stores.outbox, generation, checked);
     await remember(stores.store, fresh, generation, damaged);
     const warnings = besidePublished(state, fresh);
     return { ...known, sent: fresh.map(entry), warnings, outgoing: [{ unit, generation, keys }] };

@@ -9,8 +9,13 @@ import { cpuFault } from "../counting/missing-cpu.ts";
 import { apelKey } from "../apel/keys.ts";
 import { readMessage } from "../apel/read.ts";
 import type { ApelRecord } from "../apel/record.ts";
-import type { ApelMessage } from "../apel/write.ts";
-import { type OutgoingKey, contentFault, listGenerations, putGeneration } from "../delivery/outgoing.ts";
+import {
+  type OutgoingKey,
+  type OutgoingMessage,
+  contentFault,
+  listGenerations,
+  putGeneration,
+} from "../delivery/outgoing.ts";
 import { type DecideOptions, type Decision, type Want, decide } from "./decide.ts";
 import { individualWant } from "./jobs.ts";
 import { type MonthlyRecord, monthlyRecords } from "./records.ts";
@@ -115,7 +120,7 @@ export async function publishMonth(
       const held = moves.find(
         ({ from, to }) => unitKey(to) === key && outcomes.get(unitKey(from))?.status === "failed",
       );
-      const outcome = await settle(stores, held === undefined ? each : refusedMove(each, held), options.now);
+      const outcome = await settle(stores, held === undefined ? each : refusedMove(each, held));
       conflict ||= outcome === undefined;
       outcomes.set(key, outcome ?? { ...about(each), status: "failed", error: conflictError(each.unit, TRIES) });
     }
@@ -243,11 +248,11 @@ const about = (each: Case): Pick<UnitOutcome, "unit" | "tenants"> => ({
   tenants: each.months.map(({ tenant }) => tenant.name),
 });
 
-function* textsOf(messages: Iterable<ApelMessage>): Generator<string> {
+function* textsOf(messages: Iterable<OutgoingMessage>): Generator<string> {
   for (const { body } of messages) yield body;
 }
 
-async function settle(stores: Stores, each: Case, now: number): Promise<UnitOutcome | undefined> {
+async function settle(stores: Stores, each: Case): Promise<UnitOutcome | undefined> {
   const { decision } = each;
   switch (decision.action) {
     case "empty":
@@ -262,7 +267,7 @@ async function settle(stores: Stores, each: Case, now: number): Promise<UnitOutc
     case "publish": {
       let published: Published | undefined;
       try {
-        published = await publish(stores, decision, each.held, now);
+        published = await publish(stores, decision, each.held);
       } catch (error) {
         return { ...about(each), status: "failed", error };
       }
@@ -272,7 +277,7 @@ async function settle(stores: Stores, each: Case, now: number): Promise<UnitOutc
         status: "published",
         why: decision.why,
         ...published,
-        messages: { [Symbol.iterator]: () => textsOf(decision.messages) },
+        messages: { [Symbol.iterator]: () => textsOf(decision.checked.messages) },
       };
     }
   }
@@ -352,20 +357,19 @@ export type Published = { readonly generation: number; readonly keys: readonly s
  * be killed between any two steps: the state then says "pending", and the next run publishes again with a later generation.
  * @param held the state that the decision was made from
  * @returns undefined if another run changed the state meanwhile; nothing was written then
- * @throws message_invalid, store_failed
+ * @throws GridmeterError `store_failed`
  */
 export async function publish(
   { store, outbox }: Stores,
   decision: Extract<Decision, { action: "publish" }>,
   held: { readonly state: UnitState; readonly version: string | undefined },
-  now: number,
 ): Promise<Published | undefined> {
   const { unit } = held.state;
   const generation = held.state.generation + 1;
   const publication = { ...decision.publication, generation };
   const reserved: UnitState = { ...held.state, generation, pending: publication };
   if ((await writeState(store, reserved, held.version)) === "conflict") return undefined;
-  const keys = await putGeneration(outbox, unit, generation, decision.messages, now);
+  const keys = await putGeneration(outbox, generation, decision.checked);
   await confirm(store, unit, generation);
   return { generation, keys };
 }

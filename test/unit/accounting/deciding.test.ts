@@ -94,7 +94,7 @@ describe("deciding about a unit", () => {
       "e 1",
     ]);
     // One file holds them all.
-    expect(decision.action === "publish" && [...decision.messages].map(({ kind }) => kind)).toEqual([
+    expect(decision.action === "publish" && [...decision.checked.messages].map(({ kind }) => kind)).toEqual([
       "summary",
       "sync",
     ]);
@@ -186,12 +186,12 @@ describe("reserving, writing, confirming", () => {
     const stores = { store, outbox: store };
     const held = await openState(stores, UNIT, NOW, () => undefined);
     expect(held).toEqual({ state: { unit: UNIT, generation: 0, pins: [], known: [] }, version: undefined });
-    expect(await publish(stores, decision(), held, NOW)).toMatchObject({ generation: 1 });
+    expect(await publish(stores, decision(), held)).toMatchObject({ generation: 1 });
     const after = await readState(store, UNIT, () => undefined);
     expect(after?.state).toMatchObject({ generation: 1, published: { generation: 1, at: NOW, sync: 1 } });
     expect(after?.state).not.toHaveProperty("pending");
     // Who comes with the same state again has been overtaken.
-    expect(await publish(stores, decision(), held, NOW)).toBeUndefined();
+    expect(await publish(stores, decision(), held)).toBeUndefined();
     expect([...(await listGenerations(store, UNIT)).keys()]).toEqual([1]);
   });
 

@@ -124,7 +124,7 @@ async function publishAutomatically(store: ObjectStore, wanted = want(automatic)
   const held = await openState(both(store), UNIT, NOW, () => undefined);
   const decision = decideFor(held.state, wanted, force);
   if (decision.action !== "publish") return decision;
-  expect(await publish(both(store), decision, held, NOW)).toBeDefined();
+  expect(await publish(both(store), decision, held)).toBeDefined();
   return decision;
 }
 

@@ -90,7 +90,7 @@ describe("messages of single jobs, made one after the other", () => {
       ...first.map((job) => individualRecord(GRID, job)),
       ...second.map((job) => individualRecord(SECOND, job)),
     ];
-    const expected = writeMessages([...records, sync(1400)], "individual-0.4", NOW).map(({ body }) => body);
+    const expected = writeMessages([...records, sync(1400)], "individual-0.4").map(({ body }) => body);
     expect(expected).toHaveLength(4);
     const [jobs, last] = [expected.slice(0, 3), expected.slice(3)];
     expect(became(outcome!)).toBe("published");

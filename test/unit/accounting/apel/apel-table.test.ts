@@ -6,7 +6,7 @@ import { ApelTable } from "../../../support/apel-table.ts";
 import { INDIVIDUAL, NORMALISED, NOW, SUMMARY, SYNC } from "./arbitrary.ts";
 
 function load(table: ApelTable, records: ApelRecord[], format: MessageFormat) {
-  for (const { body } of writeMessages(records, format, NOW)) expect(table.load(body, NOW)).toEqual([]);
+  for (const { body } of writeMessages(records, format)) expect(table.load(body, NOW)).toEqual([]);
 }
 const totals = (table: ApelTable) => table.totals("2026-11").get("UNI-TEST");
 
@@ -36,7 +36,7 @@ test("kinds add up; Processors multiplies, 0 means core-seconds", () => {
 
 test("one bad record, and the whole message changes nothing", () => {
   const table = new ApelTable();
-  const [message] = writeMessages([SUMMARY, { ...SUMMARY, vo: "cms" }], "summary-0.2", NOW);
+  const [message] = writeMessages([SUMMARY, { ...SUMMARY, vo: "cms" }], "summary-0.2");
   expect(table.load(message!.body.replace(/WallDuration: 7200(?=[^%]*%%\n$)/, "WallDuration: x"), NOW)).toHaveLength(1);
   expect(table.rows).toEqual([]);
 });
@@ -44,6 +44,6 @@ test("one bad record, and the whole message changes nothing", () => {
 test("a job without a service level is for Gratia only: APEL refuses it", () => {
   const { serviceLevel: _, ...bare } = INDIVIDUAL;
   const table = new ApelTable();
-  expect(table.load(writeMessages([bare], "individual-0.3", NOW)[0]!.body, NOW)).toHaveLength(1);
+  expect(table.load(writeMessages([bare], "individual-0.3")[0]!.body, NOW)).toHaveLength(1);
   expect(table.rows).toEqual([]);
 });

@@ -5,12 +5,12 @@ import { writeMessages } from "../../../../lib/accounting/apel/write.ts";
 import { INDIVIDUAL, NORMALISED, NOW, SUMMARY, SYNC } from "./arbitrary.ts";
 
 const only = (messages: { body: string }[]) => messages.map((m) => m.body).join("");
-const S02 = only(writeMessages([SUMMARY], "summary-0.2", NOW));
-const S04 = only(writeMessages([SUMMARY], "summary-0.4", NOW));
-const N04 = only(writeMessages([NORMALISED], "normalised-0.4", NOW));
-const I03 = only(writeMessages([INDIVIDUAL], "individual-0.3", NOW));
-const I04 = only(writeMessages([INDIVIDUAL], "individual-0.4", NOW));
-const SYN = only(writeMessages([SYNC], "summary-0.2", NOW));
+const S02 = only(writeMessages([SUMMARY], "summary-0.2"));
+const S04 = only(writeMessages([SUMMARY], "summary-0.4"));
+const N04 = only(writeMessages([NORMALISED], "normalised-0.4"));
+const I03 = only(writeMessages([INDIVIDUAL], "individual-0.3"));
+const I04 = only(writeMessages([INDIVIDUAL], "individual-0.4"));
+const SYN = only(writeMessages([SYNC], "summary-0.2"));
 
 const rules = (text: string) => checkMessage(text, NOW).problems.map((p) => p.rule);
 /** The message with one field's value replaced (or the line dropped). */

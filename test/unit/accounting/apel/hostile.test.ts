@@ -10,7 +10,7 @@ import { writeMessages } from "../../../../lib/accounting/apel/write.ts";
 import { NOW, SUMMARY } from "./arbitrary.ts";
 
 const HEADER = "APEL-summary-job-message: v0.2\n";
-const [GOOD] = writeMessages([SUMMARY], "summary-0.2", NOW);
+const [GOOD] = writeMessages([SUMMARY], "summary-0.2");
 const RECORD = GOOD!.body.slice(HEADER.length);
 
 describe("problems are bounded: the first 50 and a count", () => {

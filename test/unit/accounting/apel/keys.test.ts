@@ -7,10 +7,10 @@ import { type ApelRecord, unitOf, zeroed } from "../../../../lib/accounting/apel
 import { writeMessages } from "../../../../lib/accounting/apel/write.ts";
 import { INDIVIDUAL, NORMALISED, NOW, SUMMARY, SYNC, normalised, summary, sync } from "./arbitrary.ts";
 
-const S02 = writeMessages([SUMMARY], "summary-0.2", NOW)[0]!.body;
+const S02 = writeMessages([SUMMARY], "summary-0.2")[0]!.body;
 
 test("summaries v0.2 and v0.4 of one record have one key", () => {
-  const [v04] = writeMessages([SUMMARY], "summary-0.4", NOW);
+  const [v04] = writeMessages([SUMMARY], "summary-0.4");
   expect(messageKeys(v04!.body)).toEqual(messageKeys(S02));
   expect(messageKeys(S02)).toEqual([apelKey(SUMMARY)]);
 });
@@ -91,7 +91,7 @@ test("a tombstone has the key of its record, nothing in it, and passes the check
     fc.property(fc.oneof(summary, normalised, sync), (record) => {
       const tombstone: ApelRecord = zeroed(record);
       expect(apelKey(tombstone)).toBe(apelKey(record));
-      const [message] = writeMessages([tombstone], "summary-0.4", NOW);
+      const [message] = writeMessages([tombstone], "summary-0.4");
       expect(checkMessage(message!.body, NOW)).toEqual({ problems: [], warnings: [] });
       const [read] = readMessage(message!.body, NOW);
       const counts = Object.entries(read!).filter(([name]) => /Duration|numberOfJobs/.test(name));

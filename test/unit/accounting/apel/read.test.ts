@@ -7,7 +7,7 @@ import { valueProblem } from "../../../../lib/accounting/apel/values.ts";
 import { writeMessages } from "../../../../lib/accounting/apel/write.ts";
 import { NOW, SUMMARY, SYNC, text } from "./arbitrary.ts";
 
-const S02 = writeMessages([SUMMARY], "summary-0.2", NOW)[0]!.body;
+const S02 = writeMessages([SUMMARY], "summary-0.2")[0]!.body;
 
 describe("parseMessage", () => {
   test("gives the header, the kind, and the raw fields with their lines", () => {
@@ -46,7 +46,7 @@ describe("parseMessage", () => {
 
 describe("readMessage", () => {
   test("the server takes the first of hepscore23, hepspec, si2k in a dict", () => {
-    const [v04] = writeMessages([SUMMARY], "summary-0.4", NOW);
+    const [v04] = writeMessages([SUMMARY], "summary-0.4");
     const two = v04!.body.replace("{si2k: 2975}", "{si2k: 2500, HEPSPEC: 10, hepScore23: 15.3}");
     expect(readMessage(two, NOW)).toMatchObject([{ serviceLevel: { type: "hepscore23", value: 15.3 } }]);
   });
@@ -98,7 +98,7 @@ describe("valueProblem", () => {
     fc.assert(
       fc.property(text(255), (site) => {
         expect(valueProblem("SITE_NAME", site)).toBeUndefined();
-        expect(readMessage(writeMessages([{ ...SYNC, site }], "summary-0.2", NOW)[0]!.body, NOW)).toEqual([
+        expect(readMessage(writeMessages([{ ...SYNC, site }], "summary-0.2")[0]!.body, NOW)).toEqual([
           { ...SYNC, site },
         ]);
       }),

@@ -6,10 +6,17 @@ import type { IndividualRecord } from "../../../../lib/accounting/apel/record.ts
 import { type ApelMessage, writeMessages } from "../../../../lib/accounting/apel/write.ts";
 import { DirqQueue } from "../../../../lib/accounting/delivery/dirq.ts";
 import type { MessageQueue } from "../../../../lib/accounting/delivery/queue.ts";
-import { putGeneration, unitPrefix } from "../../../../lib/accounting/delivery/outgoing.ts";
+import { unitPrefix } from "../../../../lib/accounting/delivery/outgoing.ts";
 import { type DeliveryOptions, deliverAll } from "../../../../lib/accounting/delivery/deliver.ts";
 import { at } from "../../../support/dirq-contract.ts";
-import { NOW, generationMessages, generationOf, summaryBody, unit } from "../../../support/dirq-messages.ts";
+import {
+  NOW,
+  generationMessages,
+  generationOf,
+  summaryBody,
+  unit,
+  storeGeneration,
+} from "../../../support/dirq-messages.ts";
 import { dirqTool } from "../../../support/dirq-tool.ts";
 import { scratchDirectory } from "../../../support/store-script.ts";
 
@@ -26,7 +33,7 @@ beforeEach(async () => {
 afterEach(() => scratch.remove());
 
 const put = (generation: number, vos?: readonly string[]) =>
-  putGeneration(store, unit, generation, generationMessages(unit, generation, vos), NOW);
+  storeGeneration(store, unit, generation, generationMessages(unit, generation, vos));
 const queued = () =>
   at(queue, async (open) => Promise.all((await open.list()).map(async ({ read }) => (await read())!)));
 const generations = async () => (await queued()).map(generationOf);
@@ -61,7 +68,7 @@ test("what is outgoing comes into the queue, and is kept as spooled", async () =
 test("only the units asked for", async () => {
   const other: Unit = { ...unit, month: "2024-12" };
   await put(1);
-  await putGeneration(store, other, 4, generationMessages(other, 4), NOW);
+  await storeGeneration(store, other, 4, generationMessages(other, 4));
   const reports = await deliverAll(store, queue, { now: NOW, units: [other] });
   expect(reports.map((report) => report.unit)).toEqual([other]);
   expect(await generations()).toEqual([4, 4]);
@@ -158,7 +165,7 @@ describe("while ssmsend holds an older message", () => {
     await dirqTool("lock", root, name);
     const other: Unit = { ...unit, site: "Zzz" };
     await put(1);
-    await putGeneration(store, other, 1, generationMessages(other, 1), NOW);
+    await storeGeneration(store, other, 1, generationMessages(other, 1));
     expect((await deliver()).rows.map(([, , status]) => status)).toEqual([
       "waiting",
       "waiting",
@@ -225,10 +232,10 @@ function jobMessage(ids: readonly string[]): ApelMessage {
     nodeCount: 1,
     serviceLevel: { type: "si2k", value: 2500 },
   }));
-  return writeMessages(records, "individual-0.3", NOW)[0]!;
+  return writeMessages(records, "individual-0.3")[0]!;
 }
 const putJobs = (generation: number, ...messages: readonly (readonly string[])[]) =>
-  putGeneration(store, unit, generation, messages.map(jobMessage), NOW);
+  storeGeneration(store, unit, generation, messages.map(jobMessage));
 const queuedJobs = async () =>
   (await queued()).map((body) => [...body.matchAll(/^LocalJobId: (.+)$/gm)].map(([, id]) => id).join());
 
@@ -260,7 +267,7 @@ describe("individual messages", () => {
 
   test("are sent where a later generation lacks one of their jobs", async () => {
     await putJobs(1, ["a", "b"]);
-    await putGeneration(store, unit, 2, [...generationMessages(unit, 2), jobMessage(["a", "c"])], NOW);
+    await storeGeneration(store, unit, 2, [...generationMessages(unit, 2), jobMessage(["a", "c"])]);
     const { rows } = await deliver();
     expect(rows.map(([, kind, status]) => `${kind} ${status}`)).toEqual([
       "individual delivered",
@@ -305,7 +312,7 @@ describe("individual messages", () => {
 
   test("are sent once each where the store fails in the middle and ssmsend has sent what was there", async () => {
     const ids = Array.from({ length: 21 }, (_, index) => String(index));
-    await putGeneration(store, unit, 1, [...generationMessages(unit, 1), ...ids.map((id) => jobMessage([id]))], NOW);
+    await storeGeneration(store, unit, 1, [...generationMessages(unit, 1), ...ids.map((id) => jobMessage([id]))]);
     let reads = 0;
     const failing = reading(async () => {
       reads += 1;
@@ -324,7 +331,7 @@ describe("individual messages", () => {
   test("of many waiting generations each is read a few times, not once for each of the others", async () => {
     for (let day = 1; day <= 15; day += 1) {
       const jobs = [1, 2, 3].map((message) => jobMessage([`${String(day).padStart(2, "0")}-${message}`]));
-      await putGeneration(store, unit, day, [...generationMessages(unit, 1), ...jobs], NOW);
+      await storeGeneration(store, unit, day, [...generationMessages(unit, 1), ...jobs]);
     }
     let reads = 0;
     await deliverAll(
@@ -362,7 +369,7 @@ describe("damaged objects", () => {
   });
 
   test("a text that breaks APEL's rules is refused", async () => {
-    await putGeneration(store, unit, 1, generationMessages(unit, 1), NOW);
+    await storeGeneration(store, unit, 1, generationMessages(unit, 1));
     const early = Date.UTC(2024, 11, 31) / 1000;
     const { rows, reasons } = await deliver({ now: early });
     expect(rows.map(([, , status]) => status)).toEqual(["refused", "refused"]);
@@ -445,7 +452,7 @@ describe("stopped at any step, and run again", () => {
       const folder = join(root, String(steps));
       [store, queue] = [new MemoryStore(), new DirqQueue(folder)];
       const halted = stopping(steps);
-      await putGeneration(store, unit, 1, [...generationMessages(unit, 1), ...ids.map((id) => jobMessage([id]))], NOW);
+      await storeGeneration(store, unit, 1, [...generationMessages(unit, 1), ...ids.map((id) => jobMessage([id]))]);
       await deliverAll(halted.store, halted.queue, { now: NOW }).catch(() => undefined);
       finished = !halted.stopped();
       kills += finished ? 0 : 1;

@@ -12,7 +12,6 @@ import {
   bodyHash,
   contentFault,
   parseOutgoingKey,
-  putGeneration,
   unitPrefix,
 } from "../../../../lib/accounting/delivery/outgoing.ts";
 import { deliverAll } from "../../../../lib/accounting/delivery/deliver.ts";
@@ -25,6 +24,7 @@ import {
   summaryBody,
   sync,
   unit,
+  storeGeneration,
 } from "../../../support/dirq-messages.ts";
 import { scratchDirectory } from "../../../support/store-script.ts";
 
@@ -51,7 +51,7 @@ const queued = () =>
 const generations = async () => (await queued()).map(generationOf);
 
 const other: Unit = { ...unit, site: "S9", submitHost: "h9" };
-const genuine = () => putGeneration(store, unit, 7, generationMessages(unit, 7), NOW);
+const genuine = () => storeGeneration(store, unit, 7, generationMessages(unit, 7));
 
 describe("the key must say what the records say", () => {
   test.each([
@@ -118,9 +118,9 @@ describe("the key must say what the records say", () => {
 
   test("nothing else is stored either: what would be refused is refused before", async () => {
     const messages = [{ kind: "summary", body: summaryBody(unit, 1) }];
-    await expect(putGeneration(store, other, 1, messages, NOW)).rejects.toMatchObject({
+    await expect(storeGeneration(store, other, 1, messages)).rejects.toMatchObject({
       code: "message_invalid",
-      message: expect.stringMatching(/belongs to .* as its key says\. No message of generation 1 was stored/),
+      message: expect.stringMatching(/belongs to .* as its key says\. Nothing was published for it/),
     });
     expect(await store.list("")).toEqual([]);
   });

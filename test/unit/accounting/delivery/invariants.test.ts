@@ -1,10 +1,16 @@
 import { expect, test } from "vitest";
 import { messageKeys } from "../../../../lib/accounting/apel/keys.ts";
 import { writeState } from "../../../../lib/accounting/publishing/state.ts";
-import { putGeneration } from "../../../../lib/accounting/delivery/outgoing.ts";
 import { MemoryStore } from "../../../../lib/accounting/store/store.ts";
 import { logOf, queueViolations, spoolingViolations } from "../../../support/dirq-invariants.ts";
-import { NOW, generationMessages, generationOf, summary, summaryBody, unit } from "../../../support/dirq-messages.ts";
+import {
+  generationMessages,
+  generationOf,
+  summary,
+  summaryBody,
+  unit,
+  storeGeneration,
+} from "../../../support/dirq-messages.ts";
 
 // The judge of the kill tests is itself judged: it must see each fault.
 const sent = (...generations: number[]) => generations.map((n) => ({ name: `n${n}`, body: summaryBody(unit, n) }));
@@ -59,8 +65,7 @@ test("what was written is what the store's objects say, wherever they are, and w
     const texts = generations.flatMap((n) => generationMessages(unit, n).map(({ body }) => ({ name: `n${n}`, body })));
     return spoolingViolations(await logOf(store, texts, [unit.month]));
   };
-  for (const generation of [1, 2])
-    await putGeneration(store, unit, generation, generationMessages(unit, generation), NOW);
+  for (const generation of [1, 2]) await storeGeneration(store, unit, generation, generationMessages(unit, generation));
   expect(await judged(1, 2)).toEqual([]);
   expect(await judged(2)).toEqual([]);
   expect(await judged(1)).toHaveLength(2);

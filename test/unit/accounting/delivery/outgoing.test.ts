@@ -1,16 +1,11 @@
 import { expect, test } from "vitest";
-import {
-  listOutgoing,
-  parseOutgoingKey,
-  putGeneration,
-  unitPrefix,
-} from "../../../../lib/accounting/delivery/outgoing.ts";
+import { listOutgoing, parseOutgoingKey, unitPrefix } from "../../../../lib/accounting/delivery/outgoing.ts";
 import { MemoryStore } from "../../../../lib/accounting/store/store.ts";
-import { NOW, generationMessages, unit } from "../../../support/dirq-messages.ts";
+import { generationMessages, unit, storeGeneration } from "../../../support/dirq-messages.ts";
 
 test("keys tell unit, generation and kind, and sort by generation", async () => {
   const store = new MemoryStore();
-  const keys = await putGeneration(store, unit, 12, generationMessages(unit, 12), NOW);
+  const keys = await storeGeneration(store, unit, 12, generationMessages(unit, 12));
   expect(keys).toEqual([
     expect.stringMatching(
       /^outgoing\/Some-Site\/k8s\.example\.org=3A6443=2Fgrid\/2025-01\/0000000012-summary-[0-9a-f]{32}$/,
@@ -29,12 +24,12 @@ test("keys tell unit, generation and kind, and sort by generation", async () => 
 
 test("the same generation again is the same objects; a later one is another", async () => {
   const store = new MemoryStore();
-  const first = await putGeneration(store, unit, 2, generationMessages(unit, 2), NOW);
-  expect(await putGeneration(store, unit, 2, generationMessages(unit, 2), NOW)).toEqual(first);
-  await putGeneration(store, unit, 10, generationMessages(unit, 2), NOW);
+  const first = await storeGeneration(store, unit, 2, generationMessages(unit, 2));
+  expect(await storeGeneration(store, unit, 2, generationMessages(unit, 2))).toEqual(first);
+  await storeGeneration(store, unit, 10, generationMessages(unit, 2));
   await store.put("outgoing/strange", "");
   const other = { ...unit, site: "Other" };
-  await putGeneration(store, other, 1, generationMessages(other, 1), NOW);
+  await storeGeneration(store, other, 1, generationMessages(other, 1));
   const { units, strange } = await listOutgoing(store);
   expect(strange).toEqual(["outgoing/strange"]);
   expect(
@@ -55,7 +50,7 @@ test("one bad message, and none of the generation is stored", async () => {
   const store = new MemoryStore();
   const [good, sync] = generationMessages(unit, 1);
   const bad = { ...sync!, body: sync!.body.replace("Year: 2025", "Year: soon") };
-  const attempt = putGeneration(store, unit, 1, [good!, bad], NOW);
+  const attempt = storeGeneration(store, unit, 1, [good!, bad]);
   await expect(attempt).rejects.toMatchObject({ code: "message_invalid", exit: 2 });
   await expect(attempt).rejects.toThrow(/sync message for Some-Site.*"soon"/s);
   expect(await store.list("")).toEqual([]);
@@ -64,10 +59,10 @@ test("one bad message, and none of the generation is stored", async () => {
 test("nothing is stored but what was checked, and all of it is or it throws", async () => {
   const store = new MemoryStore();
   const once = generationMessages(unit, 1)[Symbol.iterator]();
-  await expect(putGeneration(store, unit, 1, { [Symbol.iterator]: () => once }, NOW)).rejects.toThrow("fewer messages");
+  await expect(storeGeneration(store, unit, 1, { [Symbol.iterator]: () => once })).rejects.toThrow("fewer messages");
   let generation = 1;
   const other = { [Symbol.iterator]: () => generationMessages(unit, generation++)[Symbol.iterator]() };
-  await expect(putGeneration(store, unit, 1, other, NOW)).rejects.toThrow("another one than was checked");
+  await expect(storeGeneration(store, unit, 1, other)).rejects.toThrow("another one than was checked");
   expect(await store.list("")).toEqual([]);
 });
 

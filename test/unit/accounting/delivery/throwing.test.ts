@@ -1,10 +1,10 @@
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { DirqQueue } from "../../../../lib/accounting/delivery/dirq.ts";
-import { bodyHash, putGeneration, unitPrefix } from "../../../../lib/accounting/delivery/outgoing.ts";
+import { bodyHash, unitPrefix } from "../../../../lib/accounting/delivery/outgoing.ts";
 import { deliverAll } from "../../../../lib/accounting/delivery/deliver.ts";
 import { MemoryStore } from "../../../../lib/accounting/store/store.ts";
-import { NOW, generationMessages, summaryBody, unit } from "../../../support/dirq-messages.ts";
+import { NOW, generationMessages, summaryBody, unit, storeGeneration } from "../../../support/dirq-messages.ts";
 import { scratchDirectory } from "../../../support/store-script.ts";
 
 // No such message is known; should there be one, this is what it does.
@@ -25,7 +25,7 @@ test("a message that makes our own code throw is set aside like one that is refu
   const body = summaryBody(unit, 1, ["throws"]);
   const key = `${unitPrefix(unit)}0000000001-summary-${bodyHash(body)}`;
   await store.put(key, body);
-  await putGeneration(store, unit, 2, generationMessages(unit, 2), NOW);
+  await storeGeneration(store, unit, 2, generationMessages(unit, 2));
   const reports = await deliverAll(store, new DirqQueue(join(scratch.path, "queue")), { now: NOW });
   await scratch.remove();
   expect(reports.flatMap(({ messages }) => messages)).toEqual([
