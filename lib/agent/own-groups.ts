@@ -1,3 +1,6 @@
+// What the agent does on its gateway: to push, to delete and to list its own groups. Rules: each exchange ends by its deadline, also
+// where the file of a secret hangs; what an earlier agent left is removed at the start, and all own groups at the end; a group whose
+// data are refused does not keep older data.
 import { readFile } from "node:fs/promises";
 import pLimit from "p-limit";
 import { GridmeterError, errorText } from "../shared/errors.ts";

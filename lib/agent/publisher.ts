@@ -1,3 +1,8 @@
+// When which group is pushed. What is here serves these rules (design: "The agent: the rules"):
+// - PublishQueue: data that are not true any more leave the gateway before anything else is pushed; two pushes of one group never
+//   cross; data that the gateway refuses are tried again after a pause that grows, and nothing else waits for them;
+// - CircuitBreaker: a gateway that is down is asked by one request at a time, and the agents of a site come back at different moments;
+// - ErrorLog: an outage of a day is one line of the log, not one for each push.
 import type { PushAccount } from "./metrics/self.ts";
 import type { MetricStore } from "./metrics/store.ts";
 import { type Outcome, OwnGroups, type Placed, type Target, clearOld, place, removeUntil } from "./own-groups.ts";

@@ -1,3 +1,6 @@
+// The lock by which one gridmeter at a time is at a queue. ssmsend knows nothing of it: against ssmsend each message has a lock of its own
+// (python-dirq's protocol, in dirq.ts). A newer message may go only after the older ones of its APEL keys were taken out of the
+// queue, which two at once would undo. A lock names its process, so that one that was killed is known and shuts nobody out.
 import { readProcess } from "../../shared/proc.ts";
 import { randomUUID } from "node:crypto";
 import { readFileSync, readlinkSync } from "node:fs";
