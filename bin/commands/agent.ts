@@ -42,7 +42,7 @@ export async function agent(options: AgentOptions, version: string): Promise<num
   try {
     const warning = gatewayWarning(config.pushgateway);
     if (warning !== undefined) log.warn({}, warning);
-    const built = buildAgent({ config, version, log });
+    const built = await buildAgent({ config, version, log });
     return await (options.once === true ? runOnce(built, config, log) : run(built, config, version, log, flushed));
   } finally {
     await flushed();

@@ -2,7 +2,7 @@ import { AGENT_JOB, gatewayWarning, loadAgentConfig } from "../../lib/agent/conf
 import { duration } from "../../lib/shared/config-values.ts";
 import { GridmeterError } from "../../lib/shared/errors.ts";
 import { reap as reapGroups } from "../../lib/shared/pushgateway-groups.ts";
-import { gatewayOptions } from "../../lib/agent/agent.ts";
+import { gatewayOptions } from "../../lib/agent/gateway-secrets.ts";
 import { groupsTable } from "../show/agent-groups.ts";
 import { jsonLine } from "../show/json.ts";
 import { nowInSeconds, say } from "./options.ts";

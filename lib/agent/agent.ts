@@ -1,20 +1,20 @@
 import { GridmeterError } from "../shared/errors.ts";
 import type { Known } from "../shared/exposition.ts";
-import type { GatewayOptions } from "../shared/pushgateway.ts";
 import { killAll } from "./command/run.ts";
 import type { ResultKind } from "./command/types.ts";
-import type { AgentConfig, AgentGateway } from "./config.ts";
+import type { AgentConfig } from "./config.ts";
 import { SELF_METRICS, SelfMetrics, type ProcessFigures, PushAccount } from "./metrics/self.ts";
 import { MetricStore, type Extra } from "./metrics/store.ts";
 import { OPENPAI_METRICS } from "./openpai/catalogue.ts";
 import { openPaiMetrics } from "./openpai/metrics.ts";
-import { type Credentials, type Outcome, authorizationOf } from "./own-groups.ts";
+import { authorizationOf } from "./gateway-secrets.ts";
+import type { Outcome } from "./own-groups.ts";
 import { GPU_METRICS, NODE_METRICS } from "./probes/common/metric-families.ts";
 import type { Probe, ProbeRun } from "./probes/common/probe.ts";
 import { PROBE_NAMES, isProbeName } from "./probes/common/settings.ts";
 import { joinedMetrics } from "./probes/joins.ts";
 import { PROBE_DEFAULTS, createProbe } from "./probes/registry.ts";
-import { Publisher } from "./publisher.ts";
+import type { Publisher } from "./publisher.ts";
 import { type AgentLog, Schedule, machineClock } from "./schedule.ts";
 import { startServer } from "./server.ts";
 
@@ -40,7 +40,12 @@ export type Agent = {
 const KILL_LIMIT = 3;
 
 /** @throws GridmeterError `config_invalid` if probes' settings do not go together, or a file cannot be read */
-export function buildAgent({ config, version, log, probes = configuredProbes(config) }: AgentParts): Agent {
+export async function buildAgent({
+  config,
+  version,
+  log,
+  probes = configuredProbes(config),
+}: AgentParts): Promise<Agent> {
   const pushes = config.pushgateway === undefined ? undefined : new PushAccount();
   const meta = new SelfMetrics({
     probes,
@@ -60,7 +65,7 @@ export function buildAgent({ config, version, log, probes = configuredProbes(con
     clock: machineClock,
     fault,
   });
-  const publisher = pushes === undefined ? undefined : publisherOf(config, board, pushes, log);
+  const publisher = pushes === undefined ? undefined : await publisherOf(config, board, pushes, log);
   const results = new ResultLog(log);
   const schedule = new Schedule({
     probes,
@@ -109,15 +114,17 @@ export function buildAgent({ config, version, log, probes = configuredProbes(con
   };
 }
 
-function publisherOf(
+/** The HTTP client is loaded only where it is needed: with TLS it takes 8 MB. */
+async function publisherOf(
   config: AgentConfig,
   board: MetricStore,
   account: PushAccount,
   log: AgentLog,
-): Publisher | undefined {
+): Promise<Publisher | undefined> {
   const { pushgateway: gateway, job, instance } = config;
   if (gateway === undefined) return undefined;
   const { url, interval, caFile } = gateway;
+  const { Publisher } = await import("./publisher.ts");
   return new Publisher({
     url,
     job,
@@ -126,7 +133,7 @@ function publisherOf(
     account,
     log,
     interval,
-    authorization: authorization(gateway),
+    authorization: authorizationOf(gateway),
     ...(caFile === undefined ? {} : { caFile }),
   });
 }
@@ -175,23 +182,6 @@ export class ResultLog {
   enabled(probe: string): void {
     this.#last.delete(probe);
   }
-}
-
-/** What gives the Authorization header for the configured Pushgateway, again each time. */
-function authorization({ username, passwordFile, bearerTokenFile }: AgentGateway) {
-  const credentials: Credentials = {
-    ...(username === undefined ? {} : { username }),
-    ...(passwordFile === undefined ? {} : { passwordFile }),
-    ...(bearerTokenFile === undefined ? {} : { bearerTokenFile }),
-  };
-  return authorizationOf(credentials);
-}
-
-/** How to talk to the configured Pushgateway once. @throws GridmeterError `config_invalid` if a secret cannot be read */
-export async function gatewayOptions(gateway: AgentGateway): Promise<GatewayOptions> {
-  const header = await authorization(gateway)();
-  const { caFile } = gateway;
-  return { ...(header === undefined ? {} : { authHeader: header }), ...(caFile === undefined ? {} : { caFile }) };
 }
 
 type Configured = Pick<AgentConfig, "probes">;

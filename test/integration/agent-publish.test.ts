@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { knownMetric } from "../../lib/agent/agent.ts";
 import { SelfMetrics, PushAccount } from "../../lib/agent/metrics/self.ts";
-import { authorizationOf } from "../../lib/agent/own-groups.ts";
+import { authorizationOf } from "../../lib/agent/gateway-secrets.ts";
 import { Publisher, type PublisherOptions } from "../../lib/agent/publisher.ts";
 import { MetricStore, type Join } from "../../lib/agent/metrics/store.ts";
 import type { ProbeRun } from "../../lib/agent/probes/common/probe.ts";

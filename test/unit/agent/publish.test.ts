@@ -7,7 +7,8 @@ import * as fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { PushAccount } from "../../../lib/agent/metrics/self.ts";
 import { CircuitBreaker, PublishQueue, ErrorLog, backOff } from "../../../lib/agent/publisher.ts";
-import { type Outcome, authorizationOf, place, removeUntil } from "../../../lib/agent/own-groups.ts";
+import { authorizationOf } from "../../../lib/agent/gateway-secrets.ts";
+import { type Outcome, place, removeUntil } from "../../../lib/agent/own-groups.ts";
 import { FakeClock, keptLog } from "../../support/agent-parts.ts";
 
 const outcome = (result: Outcome["result"], more: Partial<Outcome> = {}): Outcome => ({
