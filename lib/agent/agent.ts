@@ -160,12 +160,14 @@ function residentBytes(): number | undefined {
 export class ResultLog {
   readonly #log: AgentLog;
   readonly #last = new Map<string, ResultKind>();
+  readonly #warnings = new Map<string, string>();
 
   constructor(log: AgentLog) {
     this.#log = log;
   }
 
-  settled(probe: string, { kind, seconds, detail, exitCode, commands }: ProbeRun): void {
+  settled(probe: string, { kind, seconds, detail, exitCode, commands, warning }: ProbeRun): void {
+    if (kind === "ok") this.#warned(probe, exitCode, warning);
     const before = this.#last.get(probe);
     // While a child that hangs is there, no other is started: that is the same fault, and so is the timeout after it.
     if (before === kind || (before === "timeout" && kind === "skipped_in_flight")) return;
@@ -178,9 +180,20 @@ export class ResultLog {
     } else if (before !== undefined) this.#log.info(fields, "the probe works again");
   }
 
+  /** Says what is wrong though the probe works, each thing once until it is over. */
+  #warned(probe: string, exitCode: number | undefined, warning: string | undefined): void {
+    if (this.#warnings.get(probe) === warning) return;
+    if (warning !== undefined)
+      this.#log.warn({ probe, exitCode, reason: warning }, "the probe works, and found a fault");
+    else this.#log.info({ probe }, "the fault that the probe found is over");
+    if (warning === undefined) this.#warnings.delete(probe);
+    else this.#warnings.set(probe, warning);
+  }
+
   /** A probe that was disabled begins again. */
   enabled(probe: string): void {
     this.#last.delete(probe);
+    this.#warnings.delete(probe);
   }
 }
 

@@ -13,6 +13,14 @@ import {
 } from "./nvidia-smi-health.ts";
 import type { Reader } from "./nvidia-smi-log.ts";
 
+/** A GPU that nvidia-smi's text calls lost. */
+export type LostGpu = {
+  /** as printed: 0000:CF:00.0, or the driver's own form with eight digits */
+  readonly pciBusId: string;
+  /** the line that names it */
+  readonly line: string;
+};
+
 /** What `nvidia-smi -q -x` says. `gpus` are in its order, those that could not be read at all left out. */
 export type NvidiaSmi = {
   /** "v12" of nvsmi_device_v12.dtd */
@@ -22,8 +30,10 @@ export type NvidiaSmi = {
   readonly cudaVersion: string | undefined;
   /** the driver's number of GPUs; there may be fewer `<gpu>` elements */
   readonly attachedGpus: number | undefined;
-  /** `<gpu>` elements, readable or not */
-  readonly gpuElements: number;
+  /** `<gpu>` elements, readable or not; undefined where no log was printed */
+  readonly gpuElements: number | undefined;
+  /** GPUs that are named as lost beside the log, or in its place */
+  readonly lost: readonly LostGpu[];
   readonly gpus: readonly NvidiaGpu[];
 };
 

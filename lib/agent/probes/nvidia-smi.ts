@@ -1,14 +1,16 @@
 import type { Labels, Metric } from "../../shared/exposition.ts";
+import { Slot } from "../command/slot.ts";
 import type { Output, Parsed } from "../command/types.ts";
 import { type CgroupOwner, OwnerReader } from "./common/cgroup.ts";
 import { GPU_DEFAULTS, expectedMetrics, gpuLabels, gpusUnavailable } from "./common/gpu.ts";
 import { type GpuMetricName, type GpuSample, gpuMetrics } from "./common/metric-families.ts";
 import { ParseError, labelText } from "./common/parse.ts";
-import { type ProbeKind, limitsOf, singleProbe } from "./common/probe.ts";
+import { type Failure, type ProbeKind, type Reading, type Run, conduct, limitsOf } from "./common/probe.ts";
 import { type ProbeDefaults, USUAL_INTERVAL } from "./common/settings.ts";
 import {
   CLOCK_DOMAINS,
   ENGINES,
+  type LostGpu,
   type Mig,
   type MigDevice,
   type NvidiaGpu,
@@ -17,6 +19,7 @@ import {
 } from "./nvidia-smi-gpu.ts";
 import { RECOVERY_ACTIONS, recoveryActionLabel } from "./nvidia-smi-health.ts";
 import { Reader, type Tally, plainText, readDocument } from "./nvidia-smi-log.ts";
+import { NO_LOG, OtherGpus, lostGpus, pciKey } from "./nvidia-smi-lost.ts";
 
 export type NvidiaReadings = {
   /** `owners`: the control groups of the processes that hold GPUs */
@@ -40,21 +43,27 @@ const DEVICES: readonly string[] = ["/dev/nvidiactl", "/dev/dxg"];
 export const nvidiaSmi: ProbeKind<NvidiaReadings> = {
   create: (settings) => {
     const { command = NVIDIA_SMI_DEFAULTS.command, proc = NVIDIA_SMI_DEFAULTS.options.proc } = settings;
+    const limits = limitsOf("nvidia-smi", settings, NVIDIA_SMI_DEFAULTS);
     const reader = new OwnerReader(proc);
-    return singleProbe({
+    const slot = new Slot();
+    const others = new OtherGpus(command, limits.maxBytes, parseNvidiaSmi);
+    return {
       name: "nvidia-smi",
-      limits: limitsOf("nvidia-smi", settings, NVIDIA_SMI_DEFAULTS),
-      label: "nvidia-smi",
-      argv: () => Promise.resolve(command),
-      parse: parseNvidiaSmi,
-      metrics: (log) => [...nvidiaSmiMetrics(log), ...expectedMetrics(settings)],
-      readings: async (log, secondsLeft): Promise<Partial<NvidiaReadings>> => {
-        const pids = log.gpus.flatMap(({ processes }) => (processes ?? []).map(({ pid }) => pid));
-        const owners = await reader.read(pids, secondsLeft).catch(() => undefined);
-        return owners === undefined ? {} : { nvidia: { log, owners } };
-      },
+      interval: limits.interval,
+      timeout: limits.timeout,
       unavailable: () => gpusUnavailable(command[0], "NVIDIA driver", DEVICES, settings),
-    });
+      stuck: () => slot.stuck + others.stuck,
+      run: () =>
+        conduct(limits.timeout, async (run) => {
+          const start = (timeout: number) => slot.run({ argv: command, timeout, maxBytes: limits.maxBytes });
+          const reading = await run.read("nvidia-smi", limits.timeout, start, parseNvidiaSmi);
+          const found = reading.kind === "ok" ? await withOthers(run, reading, others) : reading;
+          if (found.kind !== "ok") return found;
+          const { value: log, ...rest } = found;
+          const metrics = [...nvidiaSmiMetrics(log, others), ...expectedMetrics(settings)];
+          return { ...rest, metrics, readings: await readingsOf(log, reader, run.left), ...warningOf(log) };
+        }),
+    };
   },
   parseSaved: (output, settings) => {
     const { value, rejected } = parseNvidiaSmi(output);
@@ -62,15 +71,55 @@ export const nvidiaSmi: ProbeKind<NvidiaReadings> = {
   },
 };
 
+/** Adds the GPUs that work to a log that is missing, as one GPU fell off the bus. */
+const withOthers = async (run: Run, reading: Read, others: OtherGpus): Promise<Read | Failure> => {
+  const { value, exitCode } = reading;
+  if (value.gpuElements !== undefined) {
+    others.remember(value.gpus);
+    return reading;
+  }
+  const { log, unread, rejected } = await others.read(run, value.lost);
+  if (log.gpus.length > 0 || unread === 0) return { ...reading, value: log, rejected: reading.rejected + rejected };
+  const named = value.lost.map(({ line }) => JSON.stringify(line)).join(", ");
+  const detail = `nvidia-smi printed ${named} and no log, and none of the ${unread} other GPUs could be read by itself`;
+  return { kind: "exit_nonzero", exitCode, detail };
+};
+
+type Read = Extract<Reading<NvidiaSmi>, { kind: "ok" }>;
+
+const readingsOf = async (
+  log: NvidiaSmi,
+  reader: OwnerReader,
+  secondsLeft: number,
+): Promise<Partial<NvidiaReadings>> => {
+  const pids = log.gpus.flatMap(({ processes }) => (processes ?? []).map(({ pid }) => pid));
+  const owners = await reader.read(pids, secondsLeft).catch(() => undefined);
+  return owners === undefined ? {} : { nvidia: { log, owners } };
+};
+
+const warningOf = ({ lost }: NvidiaSmi): { readonly warning?: string } =>
+  lost.length === 0 ? {} : { warning: `nvidia-smi printed ${lost.map(({ line }) => JSON.stringify(line)).join(", ")}` };
+
 /**
- * Reads the output of `nvidia-smi -q -x`, of any driver from 352 to 595. A value that is `N/A`, lost, or not permitted is
+ * Reads the output of `nvidia-smi -q -x`, of any driver from 352 to 595, whatever the exit code: where a GPU is lost, some versions
+ * print a complete log and exit with 15 or 255. Without a log, a text that names a lost GPU is read for that alone. A value that is `N/A`, lost, or not permitted is
  * undefined; a broken one is undefined and counted in `rejected`; the other values and GPUs stay.
  *
- * @throws {ParseError} when it failed (see nvidiaSmiReadable), is no XML, broken XML, or XML about something else
+ * @throws {ParseError} when it names no lost GPU, and is no XML, broken XML, or XML about something else
  */
 export const parseNvidiaSmi = (output: Output): Parsed<NvidiaSmi> => {
-  if (!nvidiaSmiReadable(output.exitCode)) throw new ParseError(nvidiaSmiFailure(output));
-  const document = readDocument(output.stdout);
+  const lost = lostGpus(output);
+  try {
+    return readLog(output.stdout, lost);
+  } catch (thrown) {
+    if (!(thrown instanceof ParseError)) throw thrown;
+    if (lost.length > 0) return { value: { ...NO_LOG, lost }, rejected: 0 };
+    throw output.exitCode === 0 ? thrown : new ParseError(nvidiaSmiFailure(output), { cause: thrown });
+  }
+};
+
+const readLog = (stdout: string, lost: readonly LostGpu[]): Parsed<NvidiaSmi> => {
+  const document = readDocument(stdout);
   const tally: Tally = { rejected: document.lostLists };
   const log = new Reader(document.root, tally);
   const elements = log.all("gpu");
@@ -92,6 +141,7 @@ export const parseNvidiaSmi = (output: Output): Parsed<NvidiaSmi> => {
     attachedGpus,
     gpuElements: elements.length,
     gpus,
+    lost,
   };
   return { value, rejected: tally.rejected };
 };
@@ -110,12 +160,6 @@ const checkCount = (elements: readonly Reader[], attached: number | undefined): 
       `a name that looks like a GPU. No GPU was read. Look for it with nvidia-smi, and end it`,
   );
 };
-
-/**
- * Whether an output with this exit code may be read. 14 is a warning about the infoROM, and the log is complete. With any other code
- * but 0 some GPU or all of them are missing, and the probe publishes nothing.
- */
-export const nvidiaSmiReadable = (exitCode: number): boolean => exitCode === 0 || exitCode === 14;
 
 /** The meaning of the exit code, and the first line that was printed. */
 const nvidiaSmiFailure = (output: Output): string => {
@@ -142,11 +186,15 @@ const EXIT_CODES: Readonly<Record<number, string>> = {
   255: "an internal driver error occurred",
 };
 
-/** The metrics of one log of nvidia-smi. A value that was not read has no sample. */
-export const nvidiaSmiMetrics = (log: NvidiaSmi): Metric[] =>
+/**
+ * The metrics of one log of nvidia-smi. A value that was not read has no sample.
+ * @param before gives a GPU that is lost as it was before
+ */
+export const nvidiaSmiMetrics = (log: NvidiaSmi, before?: Pick<OtherGpus, "knownBy">): Metric[] =>
   gpuMetrics([
     { metric: "gridmeter_gpu_attached", labels: {}, value: log.attachedGpus },
     { metric: "gridmeter_gpu_seen", labels: {}, value: log.gpuElements },
+    ...lostSamples(log, before),
     ...log.gpus.flatMap((gpu) => {
       const own = gpuLabels(gpu);
       const sample: Sampler = (metric, value, labels = {}) => ({ metric, value, labels: { ...own, ...labels } });
@@ -164,6 +212,18 @@ export const nvidiaSmiMetrics = (log: NvidiaSmi): Metric[] =>
       ];
     }),
   ]);
+
+/** Of GPUs that the text names as lost, and that are not in the log. */
+const lostSamples = ({ lost, gpus }: NvidiaSmi, before: Pick<OtherGpus, "knownBy"> | undefined): GpuSample[] => {
+  const inLog = new Set(gpus.flatMap(({ pciBusId }) => (pciBusId === undefined ? [] : [pciKey(pciBusId)])));
+  return lost
+    .filter(({ pciBusId }) => !inLog.has(pciKey(pciBusId)))
+    .map(({ pciBusId }) => {
+      const known = before?.knownBy(pciBusId);
+      const own = known === undefined ? { gpu: "", minor_number: "", uuid: "" } : gpuLabels(known);
+      return { metric: "gridmeter_gpu_lost", labels: { ...own, pci_bus_id: known?.pciBusId ?? pciBusId }, value: true };
+    });
+};
 
 /** Makes a sample with the labels of one GPU. */
 type Sampler = (metric: GpuMetricName, value: number | boolean | undefined, labels?: Labels) => GpuSample;
@@ -204,7 +264,7 @@ const hardwareSamples = (gpu: NvidiaGpu, sample: Sampler): GpuSample[] => [
 ];
 
 const healthSamples = (gpu: NvidiaGpu, sample: Sampler): GpuSample[] => [
-  sample("gridmeter_gpu_lost", gpu.health.lost),
+  sample("gridmeter_gpu_lost", gpu.health.lost, { pci_bus_id: labelText(gpu.pciBusId) }),
   sample("gridmeter_gpu_ecc_enabled", gpu.health.eccEnabled),
   ...eccSamples(gpu, sample),
   sample("gridmeter_gpu_ecc_sram_threshold_exceeded", gpu.health.sramThresholdExceeded),

@@ -12,20 +12,20 @@ type RocmDocument = {
 type Section = ReadonlyMap<string, { readonly key: string; readonly text: string }>;
 
 /**
- * Finds the JSON in what rocm-smi printed.
+ * Finds the JSON in what rocm-smi printed, whatever its exit code: with a lost GPU it prints the others and fails.
  *
- * @throws {ParseError} when it failed, or printed no JSON object with cards (rocm-build#4374: `WARNING: No JSON data`)
+ * @throws {ParseError} when it printed no JSON object with cards (rocm-build#4374: `WARNING: No JSON data`)
  */
 export const readRocmDocument = (output: Output): RocmDocument => {
   const printed = JSON.stringify((output.stdout.trim() || output.stderr.trim()).slice(0, 200));
-  if (output.exitCode !== 0) throw new ParseError(`rocm-smi exited with ${output.exitCode} and printed ${printed}`);
+  const failed = output.exitCode === 0 ? "" : ` and exited with ${output.exitCode}`;
   const json = findJson(output.stdout);
-  if (json === undefined) throw new ParseError(`rocm-smi printed no JSON object: ${printed}`);
+  if (json === undefined) throw new ParseError(`rocm-smi printed no JSON object${failed}: ${printed}`);
   const cards = Object.entries(json).flatMap(([key, value]) => {
     const number = /^card(\d{1,4})$/.exec(key)?.[1];
     return number === undefined ? [] : [{ number: Number(number), section: readSection(value) }];
   });
-  if (cards.length === 0) throw new ParseError(`the JSON of rocm-smi has no card: ${printed}`);
+  if (cards.length === 0) throw new ParseError(`the JSON of rocm-smi has no card${failed}: ${printed}`);
   return { cards: cards.sort((a, b) => a.number - b.number), system: readSection(json["system"]) };
 };
 

@@ -24,3 +24,16 @@ test("another failure, and the recovery, are said", () => {
     "timeout",
   ]);
 });
+
+test("what is wrong on the node though the probe works is said once, until it is over", () => {
+  const lines: unknown[] = [];
+  const tell = (fields: object): void => void lines.push((fields as { reason?: string }).reason ?? "over");
+  const log = new ResultLog({ info: tell, warn: tell, error: tell });
+  const ok = { kind: "ok", seconds: 1, commands: [], metrics: [], readings: {}, rejected: 0, exitCode: 15 } as const;
+  for (const warning of [undefined, "a", "a", "b"]) {
+    log.settled("nvidia-smi", warning === undefined ? ok : { ...ok, warning });
+  }
+  log.settled("nvidia-smi", ok);
+  log.settled("nvidia-smi", ok);
+  expect(lines).toEqual(["a", "b", "over"]);
+});

@@ -30,7 +30,7 @@ export const GPU_METRICS = {
   gridmeter_gpu_attached: gauge("GPUs that the driver says are attached to the node."),
   gridmeter_gpu_seen: gauge("GPUs that the tool reported on; fewer than attached when one is missing."),
   gridmeter_gpu_expected: gauge("GPUs that the node should have, as it was configured."),
-  gridmeter_gpu_lost: gauge("1 if the driver says that this GPU is lost.", GPU),
+  gridmeter_gpu_lost: gauge("1 if the driver says that this GPU is lost.", [...GPU, "pci_bus_id"]),
   gridmeter_gpu_utilization_ratio: gauge(
     "Share of time in which a kernel ran on the GPU, 0 to 1; absent under MIG.",
     GPU,

@@ -28,6 +28,8 @@ export type ProbeRun<Readings = object> = {
   readonly exitCode?: number;
   /** for people: which file was not found, what the tool printed */
   readonly detail?: string;
+  /** for people: what is wrong on the node though the run was good */
+  readonly warning?: string;
 };
 
 /** A probe that can be run. `run` settles within `timeout` seconds whatever its commands do, and never rejects. */
@@ -107,6 +109,7 @@ export type Success<Readings = object> = {
   readonly rejected: number;
   readonly exitCode?: number;
   readonly detail?: string;
+  readonly warning?: string;
 };
 
 /** With less time left than this no command is started, as it could not end in time. Seconds. */

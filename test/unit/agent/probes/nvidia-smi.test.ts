@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { nvidiaSmiReadable, parseNvidiaSmi } from "../../../../lib/agent/probes/nvidia-smi.ts";
+import { nvidiaSmiMetrics, parseNvidiaSmi } from "../../../../lib/agent/probes/nvidia-smi.ts";
 import { ParseError } from "../../../../lib/agent/probes/common/parse.ts";
 
 const fixture = (name: string) => readFileSync(new URL(`../../../fixtures/probes/${name}`, import.meta.url), "utf8");
@@ -246,17 +246,17 @@ describe("no data", () => {
   it.each([
     [6, "No devices were found", /no GPU was found/],
     [9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", /driver is not loaded/],
-    [15, "Unable to determine the device handle for GPU 0000:BA:00.0: Unknown Error", /fallen off the bus/],
+    [15, "a GPU has gone", /fallen off the bus/],
     [18, "Failed to initialize NVML: Driver/library version mismatch", /different versions/],
     [255, "Failed to initialize NVML: Unknown Error", /internal driver error/],
     [77, "something new", /not documented.*something new/],
   ])("exit code %i: %s", (exitCode, text, says) => {
-    expect(nvidiaSmiReadable(exitCode)).toBe(false);
     expect(() => parse(text, exitCode)).toThrow(says);
     // a text is no log, whatever the exit code
     expect(() => parse(text)).toThrow(/printed no XML/);
-    // and a log is not believed when nvidia-smi failed: some GPUs may be missing from it
-    expect(() => parse(log("<uuid>GPU-1</uuid>"), exitCode)).toThrow(ParseError);
+    // but a complete log is one, and one that breaks off is none
+    expect(parse(log("<uuid>GPU-1</uuid>"), exitCode).value.gpus).toHaveLength(1);
+    expect(() => parse(log("<uuid>GPU-1</uuid>").slice(0, -30), exitCode)).toThrow(`exited with ${exitCode}`);
   });
 
   it("quotes stderr where stdout is empty", () => {
@@ -279,5 +279,61 @@ describe("no data", () => {
     expect(() => parse(stdout)).toThrow(ParseError);
     expect(() => parse(stdout)).toThrow(says);
     expect({}).not.toHaveProperty("polluted");
+  });
+});
+
+describe("a GPU off the bus is named by its PCI address", () => {
+  const lostIn = (text: string, exitCode = 255) =>
+    nvidiaSmiMetrics(parse(text, exitCode).value).find(({ name }) => name === "gridmeter_gpu_lost")?.samples;
+  const unknown = (address: string) => ({ gpu: "", minor_number: "", uuid: "", pci_bus_id: address });
+
+  it.each([
+    ["Unable to determine the device handle for GPU0000:CF:00.0: Unknown Error", "0000:CF:00.0"],
+    ["Unable to determine the device handle for GPU 0000:BA:00.0: Not Found", "0000:BA:00.0"],
+    ["Unable to determine the device handle for gpu 0000:02:00.0: Unknown Error\n", "0000:02:00.0"],
+    [
+      "Unable to determine the device handle for GPU2: 0000:81:00.0: Unknown Error\r\nNo devices were found",
+      "0000:81:00.0",
+    ],
+    [
+      "Unable to determine the device handle for GPU 00000000:3B:00.0: GPU is lost.  Reboot the system to recover this GPU",
+      "00000000:3B:00.0",
+    ],
+    ["WARNING: x\nGPU 00010000:c7:00.0 has fallen off the bus.", "00010000:c7:00.0"],
+  ])("%s", (text, address) => {
+    for (const exitCode of [255, 15, 0]) {
+      expect(lostIn(text, exitCode)).toEqual([{ labels: unknown(address), value: 1 }]);
+    }
+    // Nothing else was read: no number of GPUs is made up.
+    expect(nvidiaSmiMetrics(parse(text, 255).value).map(({ name }) => name)).toEqual(["gridmeter_gpu_lost"]);
+  });
+
+  it("several are named, each once", () => {
+    const line = (address: string) => `Unable to determine the device handle for GPU ${address}: Unknown Error\n`;
+    const text = line("0000:01:00.0") + line("0000:02:00.0") + line("00000000:01:00.0");
+    expect(lostIn(text)?.map(({ labels }) => labels["pci_bus_id"])).toEqual(["0000:01:00.0", "0000:02:00.0"]);
+  });
+
+  it.each([
+    "WARNING: infoROM is corrupted at gpu 0000:02:00.0",
+    "Unable to determine the device handle for GPU: Unknown Error",
+    "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
+  ])("no GPU is lost by: %s", (text) => {
+    expect(() => parse(text, 255)).toThrow(ParseError);
+  });
+
+  it("beside a log it is added, unless the log has it; the name of a process in the log names none", () => {
+    const text = "Unable to determine the device handle for GPU 0000:CF:00.0: Unknown Error";
+    const gpu = (id: string, more = "") =>
+      `<nvidia_smi_log>\n<attached_gpus>2</attached_gpus>\n<gpu id="${id}">\n<uuid>GPU-1</uuid>\n${more}</gpu>\n</nvidia_smi_log>`;
+    const addresses = (printed: string) =>
+      lostIn(printed, 15)?.map(({ labels, value }) => [labels["pci_bus_id"], value]);
+    expect(addresses(`${text}\n${gpu("00000000:01:00.0")}`)).toEqual([
+      ["0000:CF:00.0", 1],
+      ["00000000:01:00.0", 0],
+    ]);
+    expect(addresses(`${gpu("00000000:CF:00.0")}\n${text}`)).toEqual([["00000000:CF:00.0", 0]]);
+    const names = `<processes>\n<process_info>\n<pid>1</pid>\n<process_name>${text}</process_name>\n</process_info>\n</processes>\n`;
+    expect(addresses(gpu("00000000:01:00.0", names))).toEqual([["00000000:01:00.0", 0]]);
   });
 });

@@ -121,7 +121,9 @@ describe("no data", () => {
     expect(() => parse(stdout)).toThrow(says);
   });
 
-  it("when rocm-smi failed", () => {
-    expect(() => parse(fixture("rocm-smi-3-keys.json"), 2)).toThrow(/exited with 2/);
+  it("when rocm-smi failed without a complete report", () => {
+    const report = fixture("rocm-smi-3-keys.json");
+    expect(() => parse(report.slice(0, -20), 2)).toThrow(/exited with 2/);
+    expect(parse(report, 2)).toEqual(parse(report));
   });
 });
