@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { Metric } from "../../shared/exposition.ts";
 import type { Output, Parsed } from "../command/types.ts";
+import { type AssignedGpus, amdGpus, nvidiaGpus } from "./common/assigned-gpus.ts";
 import { type ContainerNames, containerLabels, isContainerId, kubernetesNames, shortId } from "./common/container.ts";
 import { dockerError, dockerFailure } from "./common/docker.ts";
 import { type NodeMetricName, nodeMetrics } from "./common/metric-families.ts";
@@ -255,102 +256,6 @@ type TextsByName = ReadonlyMap<string, string>;
 
 const firstOf = (texts: TextsByName, ...keys: readonly string[]): string | undefined =>
   keys.map((key) => texts.get(key)).find((text) => text !== undefined && text !== "");
-
-/** The GPUs that a container was given: `all`, some, or undefined where no setting names any. */
-export type AssignedGpus = "all" | readonly GpuReference[] | undefined;
-
-/** A GPU as a container's settings name it. `minor` is N of /dev/nvidiaN or /dev/dri/cardN, `index` the tool's own number. */
-export type GpuReference =
-  | { readonly by: "index"; readonly value: number }
-  | { readonly by: "minor"; readonly value: number }
-  /** a whole uuid, or the beginning of one, which NVIDIA takes too; a MIG device's may name its GPU's */
-  | { readonly by: "uuid"; readonly value: string };
-
-/** The settings of a container that may name GPUs. */
-type GpuSettings = {
-  readonly environment: ReadonlyMap<string, string>;
-  /** GPU_ID of a job's labels */
-  readonly label: string | undefined;
-  /** paths on the host of HostConfig.Devices */
-  readonly devices: readonly string[];
-  /** HostConfig.DeviceRequests, which `docker run --gpus` makes */
-  readonly requests: readonly { readonly count: number; readonly ids: readonly string[] }[];
-  /** HostConfig.Runtime is NVIDIA's */
-  readonly nvidiaRuntime: boolean;
-};
-
-/**
- * The NVIDIA GPUs of a container. The settings count in this order: NVIDIA_VISIBLE_DEVICES unless it is `all`; device files; the
- * request of `--gpus`; the label GPU_ID of OpenPAI's YARN jobs, which numbers device files; and last NVIDIA_VISIBLE_DEVICES=all,
- * which every CUDA image has, and only where NVIDIA's runtime reads it.
- */
-const nvidiaGpus = (settings: GpuSettings): AssignedGpus => {
-  const visible = visibleGpus(settings.environment.get("NVIDIA_VISIBLE_DEVICES"));
-  if (visible !== undefined && visible !== "all") return visible;
-  return (
-    deviceFiles(settings.devices, /^\/dev\/nvidia(\d{1,4})$/) ??
-    requestedGpus(settings.requests) ??
-    labelledGpus(settings.label) ??
-    (settings.nvidiaRuntime ? visible : undefined)
-  );
-};
-
-/** The AMD GPUs of a container: the variables of OpenPAI and of AMD's own runtime, then device files. */
-const amdGpus = (settings: GpuSettings): AssignedGpus =>
-  visibleGpus(settings.environment.get("PAI_AMD_VISIBLE_DEVICES")) ??
-  visibleGpus(settings.environment.get("AMD_VISIBLE_DEVICES")) ??
-  deviceFiles(settings.devices, /^\/dev\/dri\/card(\d{1,4})$/);
-
-/** Undefined for `void`, `none` and an empty text, which name no GPU (openpai#2447): other settings may. */
-const visibleGpus = (text: string | undefined): AssignedGpus => {
-  if (text === undefined) return undefined;
-  const items = itemsOf(text);
-  if (items.includes("all")) return "all";
-  const found = items.map(referenceOf).filter((item) => item !== undefined);
-  return found.length === 0 ? undefined : found;
-};
-
-const deviceFiles = (devices: readonly string[], pattern: RegExp): AssignedGpus => {
-  const found = devices.flatMap((path): GpuReference[] => {
-    const number = pattern.exec(path)?.[1];
-    return number === undefined ? [] : [{ by: "minor", value: Number(number) }];
-  });
-  return found.length === 0 ? undefined : found;
-};
-
-const requestedGpus = (requests: GpuSettings["requests"]): AssignedGpus => {
-  if (requests.some(({ count, ids }) => ids.length === 0 && count < 0)) return "all";
-  const found = requests.flatMap(({ count, ids }): GpuReference[] =>
-    ids.length > 0
-      ? ids.map(referenceOf).filter((item) => item !== undefined)
-      : // docker gives the first ones
-        Array.from({ length: Math.min(count, 64) }, (_, index) => ({ by: "index", value: index })),
-  );
-  return found.length === 0 ? undefined : found;
-};
-
-const labelledGpus = (text: string | undefined): AssignedGpus => {
-  const found = itemsOf(text ?? "").filter((item) => /^\d{1,4}$/.test(item));
-  return found.length === 0 ? undefined : found.map((item) => ({ by: "minor", value: Number(item) }));
-};
-
-const referenceOf = (text: string): GpuReference | undefined => {
-  const number = /^(\d{1,4})(?::\d{1,4})?$/.exec(text)?.[1];
-  if (number !== undefined) return { by: "index", value: Number(number) };
-  // Drivers before 470 print MIG-GPU-<uuid>/<instance>/<instance>.
-  const uuid = /^(?:MIG-)?(GPU-[0-9a-f-]{8,36})/i.exec(text)?.[1] ?? /^(?:MIG-|0x)?[0-9a-f-]{8,40}$/i.exec(text)?.[0];
-  return uuid === undefined ? undefined : { by: "uuid", value: uuid };
-};
-
-/** A list of GPUs is cut here. */
-const LONGEST_LIST = 16_384;
-
-const itemsOf = (text: string): string[] =>
-  text
-    .slice(0, LONGEST_LIST)
-    .split(",")
-    .map((item) => item.trim().slice(0, 256))
-    .filter((item) => item !== "");
 
 /** The metrics of containers. This probe owns gridmeter_container_info, which other series are joined to by container_id. */
 export const dockerInspectMetrics = (containers: readonly DockerContainer[]): Metric[] =>

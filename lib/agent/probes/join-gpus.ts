@@ -3,7 +3,8 @@ import type { CgroupOwner } from "./common/cgroup.ts";
 import { type ContainerNames, containerLabels, shortId } from "./common/container.ts";
 import { type GpuDevice, type GpuProcess, gpuLabels } from "./common/gpu.ts";
 import { type NodeSample, nodeMetrics } from "./common/metric-families.ts";
-import type { AssignedGpus, DockerContainer, GpuReference } from "./docker-inspect.ts";
+import type { AssignedGpus, GpuReference } from "./common/assigned-gpus.ts";
+import type { DockerContainer } from "./docker-inspect.ts";
 
 export type GpuMaker = "nvidia" | "amd";
 

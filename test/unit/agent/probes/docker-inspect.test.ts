@@ -164,6 +164,45 @@ describe("the GPUs of a container", () => {
     expect(nvidia === "all" ? nvidia : nvidia?.map(({ by, value }) => [by, value])).toEqual(expected);
   });
 
+  const cdi = (...ids: readonly string[]) => ({ DeviceRequests: [{ Driver: "cdi", Count: 0, DeviceIDs: ids }] });
+  const UUID = "GPU-5c89852c-d268-c3f3-1b07-005d5ae1dc3f";
+  it.each([
+    ["nvidia.com/gpu=0", [["index", 0]]],
+    ["nvidia.com/gpu=all", "all"],
+    [`nvidia.com/gpu=${UUID}`, [["uuid", UUID]]],
+    ["nvidia.com/gpu=0:1", [["index", 0]]],
+    ["nvidia.com/gpu=gpu3", [["index", 3]]],
+    ["nvidia.com/gpu=mig2:0", [["index", 2]]],
+    ["runtime.nvidia.com/gpu=1", [["index", 1]]],
+    ["management.nvidia.com/gpu=all", "all"],
+    [`k8s.device-plugin.nvidia.com/gpu=${UUID}`, [["uuid", UUID]]],
+    ["nvidia.com/gds=all", undefined],
+    ["example.com/gpu=0", undefined],
+    ["nvidia.com/gpu=", undefined],
+  ])("CDI: %s, in docker's requests, podman's devices, and the variable", (name, expected) => {
+    const ways = [
+      gpusOf(["NVIDIA_VISIBLE_DEVICES=void"], cdi(name)),
+      gpusOf([], { Devices: [{ PathOnHost: name, PathInContainer: name }], DeviceRequests: null }),
+      gpusOf([`NVIDIA_VISIBLE_DEVICES=${name}`]),
+    ];
+    for (const { nvidia, amd } of ways) {
+      expect(nvidia === "all" ? nvidia : nvidia?.map(({ by, value }) => [by, value])).toEqual(expected);
+      expect(amd).toBeUndefined();
+    }
+  });
+
+  it("CDI: several, of two makers, and beside what an image sets", () => {
+    const both = gpusOf(["NVIDIA_VISIBLE_DEVICES=all"], cdi("nvidia.com/gpu=0", "nvidia.com/gpu=1", "amd.com/gpu=2"));
+    expect(both.nvidia).toEqual([
+      { by: "index", value: 0 },
+      { by: "index", value: 1 },
+    ]);
+    expect(both.amd).toEqual([{ by: "index", value: 2 }]);
+    expect(gpusOf([], cdi("amd.com/gpu=all")).amd).toBe("all");
+    expect(gpusOf([], cdi("amd.com/gpu=all")).nvidia).toBeUndefined();
+    expect(gpusOf(["NVIDIA_VISIBLE_DEVICES=/var/run/nvidia-container-devices"]).nvidia).toBeUndefined();
+  });
+
   it("reads AMD's settings", () => {
     expect(gpusOf(["PAI_AMD_VISIBLE_DEVICES=0,1"]).amd).toMatchObject([{ by: "index", value: 0 }, { value: 1 }]);
     expect(gpusOf(["AMD_VISIBLE_DEVICES=0x28f3e2d1c0b9a8f7"]).amd).toMatchObject([{ by: "uuid" }]);
