@@ -2,9 +2,10 @@ import type { SQSClient } from "@aws-sdk/client-sqs";
 import type { Context } from "aws-lambda";
 import { z } from "zod";
 import { sendAll, sqsError, unitGroup } from "../lib/accounting/delivery/notifications.ts";
-import type { Tenant } from "../lib/accounting/model/tenant.ts";
+import type { Tenant, Unit } from "../lib/accounting/model/tenant.ts";
 import { MemoryStore, type ObjectStore, ReadOnlyStore } from "../lib/accounting/store/store.ts";
-import { type Request, addMonths, endOfMonth, monthOf, startOf } from "../lib/accounting/model/time.ts";
+import { addMonths, endOfMonth, monthOf, startOf } from "../lib/accounting/model/time.ts";
+import { type Request, periods } from "../lib/accounting/model/periods.ts";
 import { preview } from "../lib/accounting/plan.ts";
 import { chosenTenants, runPorts } from "../lib/accounting/ports.ts";
 import { runAccounting } from "../lib/accounting/run.ts";
@@ -17,7 +18,7 @@ import { GridmeterError } from "../lib/shared/errors.ts";
 import { shapeText } from "../lib/shared/text.ts";
 import { type Parts, lambdaParts, logger, needed, stopBefore, storeOf, warnDamaged } from "./common/runtime.ts";
 import { lambdaSettings, withQueryLimit } from "./common/settings.ts";
-import { type RunFlags, type WorkItem, runFlags, unitsOf } from "./common/work-item.ts";
+import { type RunFlags, type WorkItem, runFlags } from "./common/work-item.ts";
 
 const parts = lambdaParts(process.env);
 
@@ -224,4 +225,15 @@ async function dryRun(
       ? { warning: "The messages are too large for one answer and were left out; ask for one tenant or month." }
       : {}),
   };
+}
+
+/** The units that the tenants publish in the months of a request, each once, months ascending. @throws period_invalid */
+export function unitsOf(tenants: readonly Tenant[], request: Request, now: number): readonly Unit[] {
+  const units = periods(request, now).flatMap(({ month }) =>
+    tenants.map(({ site, submitHost }): [string, Unit] => [
+      JSON.stringify([site, submitHost, month]),
+      { site, submitHost, month },
+    ]),
+  );
+  return [...new Map(units).values()];
 }

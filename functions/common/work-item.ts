@@ -1,9 +1,9 @@
 import { z } from "zod";
-import type { Tenant, Unit } from "../../lib/accounting/model/tenant.ts";
 import { tiedTenants } from "../../lib/accounting/publishing/guards.ts";
-import { type Request, endOfMonth, periods, startOf } from "../../lib/accounting/model/time.ts";
+import { endOfMonth, startOf } from "../../lib/accounting/model/time.ts";
+import { type Request } from "../../lib/accounting/model/periods.ts";
 import { runPorts } from "../../lib/accounting/ports.ts";
-import { isOpen } from "../../lib/accounting/publishing/decide.ts";
+import { isOpen } from "../../lib/accounting/model/periods.ts";
 import { type RunResult, runAccounting, runErrors } from "../../lib/accounting/run.ts";
 import type { LoadedSettings } from "../../lib/accounting/settings/load.ts";
 import type { S3Store } from "../../lib/accounting/store/s3.ts";
@@ -129,17 +129,6 @@ export function parseWorkItem(
   const parsed = workItem.safeParse(json);
   if (parsed.success) return { ok: true, item: parsed.data };
   return { ok: false, problem: `it is no work item: ${shapeText(parsed.error)}` };
-}
-
-/** The units that the tenants publish in the months of a request, each once, months ascending. @throws period_invalid */
-export function unitsOf(tenants: readonly Tenant[], request: Request, now: number): readonly Unit[] {
-  const units = periods(request, now).flatMap(({ month }) =>
-    tenants.map(({ site, submitHost }): [string, Unit] => [
-      JSON.stringify([site, submitHost, month]),
-      { site, submitHost, month },
-    ]),
-  );
-  return [...new Map(units).values()];
 }
 
 /** What the run of a work item covers; undefined if auto mode does not cover its month at `now`. */

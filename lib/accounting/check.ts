@@ -14,7 +14,7 @@ import { createMonitoring, findVoLabel } from "./prometheus/monitoring.ts";
 import { findNamespaces } from "./prometheus/namespaces.ts";
 import type { Series } from "./prometheus/response.ts";
 import { type Evidence, evidenceLabels, evidenceOf, evidenceQuery, findSeen, narrowed } from "./prometheus/seen.ts";
-import { upSelectors } from "./prometheus/shards.ts";
+import { upSelectors } from "./prometheus/shard-gaps.ts";
 
 /** Days in which pods, namespaces and labels are looked for. */
 const POD_DAYS = 7;

@@ -3,7 +3,7 @@ import { type Damage } from "./store/json.ts";
 import { type MonthPlan, planMonth } from "./counting/month-plan.ts";
 import { stretches } from "./counting/pieces.ts";
 import { type Tenant, type Unit, isIndividual } from "./model/tenant.ts";
-import { type Request, periods } from "./model/time.ts";
+import { type Request, periods } from "./model/periods.ts";
 import { type UnitState, readState, sourceOf } from "./publishing/state.ts";
 import type { ObjectStore } from "./store/store.ts";
 

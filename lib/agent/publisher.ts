@@ -1,10 +1,11 @@
 // When which group is pushed. What is here serves these rules (design: "The agent: the rules"):
-// - PublishQueue: data that are not true any more leave the gateway before anything else is pushed; two pushes of one group never
-//   cross; data that the gateway refuses are tried again after a pause that grows, and nothing else waits for them;
-// - CircuitBreaker: a gateway that is down is asked by one request at a time, and the agents of a site come back at different moments;
-// - ErrorLog: an outage of a day is one line of the log, not one for each push.
+// - data that are not true any more leave the gateway before anything else is pushed (push-queue.ts);
+// - a gateway that is down is asked by one request at a time, and the agents of a site come back at different moments;
+// - an outage of a day is one line of the log, not one for each push (push-errors.ts).
 import type { PushAccount } from "./metrics/self.ts";
 import type { MetricStore } from "./metrics/store.ts";
+import { PublishQueue } from "./push-queue.ts";
+import { ErrorLog } from "./push-errors.ts";
 import { type Outcome, OwnGroups, type Placed, type Target, clearOld, place, removeUntil } from "./own-groups.ts";
 import { type AgentLog, type Clock, steadyClock } from "./schedule.ts";
 import { within } from "../shared/time-limit.ts";
@@ -197,108 +198,6 @@ export class Publisher {
   }
 }
 
-/** What the gateway is known to hold of one group, and what it should get. */
-class Entry {
-  /** when it was marked, in the order of marking; undefined if the gateway has its newest values */
-  marked: number | undefined;
-  inFlight = false;
-  /** whether the gateway may hold data of it, beside the account of its probe */
-  carries = false;
-  /** whether what is on its way has data */
-  sends = false;
-  /** when it was last sent, seconds */
-  sentAt = -Infinity;
-  /** data that the gateway refused are not sent before this, seconds */
-  heldUntil = -Infinity;
-  /** refusals in a row */
-  refusals = 0;
-}
-
-/**
- * Which group is to be sent next: first those whose data the gateway must let go of, then those that changed, in the order in
- * which they did, then those that were not sent for a while. Never two of one group at a time: the older might arrive last.
- */
-export class PublishQueue {
-  readonly #entries: ReadonlyMap<string, Entry>;
-  readonly #hasData: (group: string) => boolean;
-  readonly #interval: number;
-  #marks = 0;
-
-  /** `interval`: seconds after which a group is sent again though nothing changed */
-  constructor(groups: readonly string[], hasData: (group: string) => boolean, interval: number) {
-    this.#entries = new Map(groups.map((group) => [group, new Entry()]));
-    this.#hasData = hasData;
-    this.#interval = interval;
-  }
-
-  /** Their values have changed. */
-  mark(groups: Iterable<string>): void {
-    for (const group of groups) {
-      const entry = this.#entries.get(group);
-      if (entry !== undefined) entry.marked ??= this.#marks++;
-    }
-  }
-
-  markAll(): void {
-    this.mark(this.#entries.keys());
-  }
-
-  /** Takes the next group out to be sent; undefined if none is to be. `whole`: its data may be sent, not only the account. */
-  take(now: number): { readonly group: string; readonly whole: boolean } | undefined {
-    const waiting = [...this.#entries].filter(([, entry]) => !entry.inFlight);
-    const changed = waiting
-      .filter(([, entry]) => entry.marked !== undefined)
-      .toSorted(([, a], [, b]) => (a.marked ?? 0) - (b.marked ?? 0));
-    const next =
-      changed.find(([group, { carries }]) => carries && !this.#hasData(group)) ??
-      changed[0] ??
-      waiting.find(([, entry]) => this.#isDue(entry, now));
-    if (next === undefined) return undefined;
-    const [group, entry] = next;
-    const whole = now >= entry.heldUntil;
-    const sends = whole && this.#hasData(group);
-    // Whatever becomes of it, it may have got there.
-    Object.assign(entry, { marked: undefined, inFlight: true, sends, carries: entry.carries || sends });
-    return { group, whole };
-  }
-
-  /** The gateway took it; `whole` as it was taken out. */
-  taken(group: string, whole: boolean, now: number): void {
-    const entry = this.#entries.get(group);
-    if (entry === undefined) return;
-    Object.assign(entry, { inFlight: false, sentAt: now, carries: entry.sends });
-    if (whole) entry.refusals = 0;
-  }
-
-  /** The gateway refused its data, and holds none now; they are tried again after a pause that grows with the refusals so far. */
-  refused(group: string, now: number, pause: (refusals: number) => number): void {
-    const entry = this.#entries.get(group);
-    if (entry === undefined) return;
-    entry.refusals += 1;
-    entry.heldUntil = now + pause(entry.refusals);
-    Object.assign(entry, { inFlight: false, sentAt: now, carries: false });
-  }
-
-  /** It did not get there, or nobody knows: it is still to be sent. */
-  failed(group: string): void {
-    const entry = this.#entries.get(group);
-    if (entry !== undefined) entry.inFlight = false;
-    this.mark([group]);
-  }
-
-  /** Groups whose newest values the gateway does not have, those on their way apart. */
-  pending(): number {
-    return [...this.#entries.values()].filter(
-      ({ inFlight, marked, refusals }) => !inFlight && (marked !== undefined || refusals > 0),
-    ).length;
-  }
-
-  /** Besides what is old enough, what was refused and may be tried again. */
-  #isDue({ sentAt, refusals, heldUntil }: Entry, now: number): boolean {
-    return refusals > 0 ? now >= heldUntil : now - sentAt >= this.#interval;
-  }
-}
-
 /** Whether the gateway is down, and when it may be asked again. */
 export class CircuitBreaker {
   readonly #random: () => number;
@@ -346,53 +245,3 @@ const LONGEST_DELAY = 60;
  */
 export const backOff = (failures: number, random: () => number): number =>
   Math.max(SHORTEST, random() * Math.min(LONGEST_DELAY, 2 ** (failures - 1)));
-
-/** What a failure is of: one group, or the gateway as a whole. */
-type Source = { readonly group?: string };
-
-const keyOf = ({ group }: Source): string => (group === undefined ? "gateway" : `group ${group}`);
-
-/** So many different messages are logged of one failure: what a gateway answers must not fill the log. */
-const MOST_SAID = 5;
-
-/** More of what a gateway answered is not compared. */
-const LONGEST_MESSAGE = 4096;
-
-/**
- * What distinguishes one failure from another. Of a clash the gateway names series in any order, with their values, and either type as
- * the wrong one: there the first metric's name says enough.
- */
-function essence({ result, status, message }: Outcome): string {
-  const said = message.slice(0, LONGEST_MESSAGE);
-  const name = /collected metric "?([a-zA-Z_:][a-zA-Z0-9_:]*)/.exec(said)?.[1];
-  return `${result} ${status ?? ""} ${name ?? said.replaceAll(/\d+(?:\.\d+)?/g, "#")}`;
-}
-
-/** Logs what goes wrong with pushes, with what the gateway said: each thing once until it is over. */
-export class ErrorLog {
-  readonly #log: AgentLog;
-  readonly #said = new Map<string, Set<string>>();
-
-  constructor(log: AgentLog) {
-    this.#log = log;
-  }
-
-  met(source: Source, outcome: Outcome): void {
-    const { result, status, message } = outcome;
-    const said = this.#said.get(keyOf(source)) ?? new Set();
-    this.#said.set(keyOf(source), said);
-    if (said.has(essence(outcome)) || said.size >= MOST_SAID) return;
-    said.add(essence(outcome));
-    const text =
-      source.group === undefined
-        ? "the Pushgateway does not take what is pushed; its newest values follow when it does"
-        : "the Pushgateway does not take the data of this group; they were taken off it, and are tried again";
-    this.#log.warn({ ...source, result, ...(status === undefined ? {} : { status }), reason: message }, text);
-  }
-
-  over(source: Source): void {
-    if (!this.#said.delete(keyOf(source))) return;
-    const what = source.group === undefined ? "what is pushed" : "the data of this group";
-    this.#log.info(source, `the Pushgateway takes ${what} again`);
-  }
-}

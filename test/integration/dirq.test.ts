@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { z } from "zod";
 import type { Unit } from "../../lib/accounting/model/tenant.ts";
-import { messageKeys } from "../../lib/accounting/apel/keys.ts";
+import { messageKeys } from "../../lib/accounting/apel/replace-keys.ts";
 import { DirectoryStore } from "../../lib/accounting/store/directory.ts";
 import { Random } from "../simulator/index.ts";
 import { spoolingViolations } from "../support/dirq-invariants.ts";

@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { z } from "zod";
 import type { Unit } from "../../lib/accounting/model/tenant.ts";
-import { messageKeys } from "../../lib/accounting/apel/keys.ts";
+import { messageKeys } from "../../lib/accounting/apel/replace-keys.ts";
 import { type Notification, notificationsOf, notify } from "../../lib/accounting/delivery/notifications.ts";
 import { unitPrefix } from "../../lib/accounting/delivery/outgoing.ts";
 import { spoolOnce } from "../../lib/accounting/delivery/spooler.ts";

@@ -1,5 +1,5 @@
 import { checkMessage } from "../../lib/accounting/apel/check.ts";
-import { apelKey, messageKeys } from "../../lib/accounting/apel/keys.ts";
+import { apelKey, messageKeys } from "../../lib/accounting/apel/replace-keys.ts";
 import { type UnitState, readStates } from "../../lib/accounting/publishing/state.ts";
 import { bodyHash, parseOutgoingKey } from "../../lib/accounting/delivery/outgoing.ts";
 import type { ObjectStore } from "../../lib/accounting/store/store.ts";

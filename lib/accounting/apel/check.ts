@@ -1,8 +1,10 @@
 import { Buffer } from "node:buffer";
 import { DAY, endOfMonth, monthName, startOf } from "../model/time.ts";
-import { parsedKey } from "./keys.ts";
+import { parsedKey } from "./replace-keys.ts";
 import { parseMessage } from "./parse.ts";
-import type { Field, ParsedRecord, RecordKind } from "./record.ts";
+import type { ParsedRecord } from "./record.ts";
+import type { RecordKind } from "./fields.ts";
+import type { Field } from "./fields.ts";
 import {
   type IntegerType,
   KNOWN_BENCHMARKS,

@@ -1,4 +1,6 @@
-import { LAYOUTS, type Layout, type ParsedRecord, type RawField, type RecordKind } from "./record.ts";
+import { type ParsedRecord, type RawField } from "./record.ts";
+import { type RecordKind } from "./fields.ts";
+import { LAYOUTS, type Layout } from "./fields.ts";
 import { type Problem, ProblemList, type Rule, oddCharacter, quote } from "./values.ts";
 
 /** What is in a message. `kind` is undefined and `records` empty if the header is not a known one. */

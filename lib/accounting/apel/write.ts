@@ -2,8 +2,10 @@ import { GridmeterError } from "../../shared/errors.ts";
 import type { MessageFormat } from "../model/tenant.ts";
 import { quote, textProblem } from "./values.ts";
 import { MAX_BYTES, MAX_RECORDS } from "./check.ts";
-import { apelKey } from "./keys.ts";
-import { type ApelRecord, type IndividualRecord, type Layout, type RecordKind, layoutFor, toFields } from "./record.ts";
+import { apelKey } from "./replace-keys.ts";
+import { type ApelRecord, type IndividualRecord, toFields } from "./record.ts";
+import { type RecordKind } from "./fields.ts";
+import { type Layout, layoutFor } from "./fields.ts";
 
 /** One file for ssmsend's queue: a header and at most 500 records of one kind. */
 export type ApelMessage = { readonly kind: RecordKind; readonly body: string };

@@ -1,11 +1,12 @@
 import type { Sighting } from "../model/monitoring.ts";
 import type { Tenant } from "../model/tenant.ts";
-import { HOUR, type Period } from "../model/time.ts";
+import { HOUR } from "../model/time.ts";
+import { type Period } from "../model/periods.ts";
 import type { CpuSeen } from "./cadvisor.ts";
 import type { JobList } from "./jobs.ts";
 import { type Findings, comparedWith, refusalOf, warningsOf } from "./month-faults.ts";
 import type { PlanOptions } from "./month-plan.ts";
-import { type OpenMonth, daysOf } from "./open-month.ts";
+import { type OpenMonth, daysOf } from "./month-in-progress.ts";
 import { type DayUsage, jobsOf } from "./usage.ts";
 
 /** A month without any sign of monitoring is not judged before it is this old, seconds. */

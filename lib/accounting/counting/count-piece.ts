@@ -4,7 +4,7 @@ import { type Tenant, isIndividual } from "../model/tenant.ts";
 import { endOfDay, startOf } from "../model/time.ts";
 import type { LongestWindows } from "../model/split.ts";
 import type { Facts } from "./facts.ts";
-import type { Observation } from "./coverage.ts";
+import type { Observation } from "./settled-days.ts";
 import { JobList } from "./jobs.ts";
 import { type JudgedFacts, judgeFacts } from "./missing-metrics.ts";
 import type { Piece } from "./pieces.ts";

@@ -2,16 +2,25 @@ import pLimit from "p-limit";
 import { GridmeterError } from "../../shared/errors.ts";
 import type { Monitoring } from "../model/monitoring.ts";
 import type { Tenant } from "../model/tenant.ts";
-import { type Period, addMonths, endOfDay } from "../model/time.ts";
+import { addMonths, endOfDay } from "../model/time.ts";
+import { type Period } from "../model/periods.ts";
 import { LongestWindows } from "../model/split.ts";
 import { withCpuSeen } from "./missing-cpu.ts";
 import type { Checkpoint, FreshDay, KeptDays } from "./checkpoint.ts";
 import { type CountedMonth, countedMonth } from "./count-month.ts";
 import { type CountedPiece, countPiece } from "./count-piece.ts";
-import { type Coverage, NOT_LOOKED_FOR, findCoverage } from "./coverage.ts";
+import { type Coverage, NOT_LOOKED_FOR, findCoverage } from "./settled-days.ts";
 import type { Ledger } from "./ledger.ts";
 import { type MonthPlan, type PlanOptions, planMonth } from "./month-plan.ts";
-import { type OpenMonth, OpenPods, isStorable, monthOfDay, openMonth, takeDay, wantedDays } from "./open-month.ts";
+import {
+  type OpenMonth,
+  OpenPods,
+  isStorable,
+  monthOfDay,
+  openMonth,
+  takeDay,
+  wantedDays,
+} from "./month-in-progress.ts";
 import { type Piece, firstPiece, firstPieceSize, pieceSizeAfter } from "./pieces.ts";
 import { Preflight } from "./preflight.ts";
 import type { DayUsage } from "./usage.ts";

@@ -2,9 +2,10 @@ import { GridmeterError } from "../../shared/errors.ts";
 import { joined } from "../model/gaps.ts";
 import type { Sighting } from "../model/monitoring.ts";
 import type { Tenant } from "../model/tenant.ts";
-import { DAY, type Period, endOfMonth, showDays, showStretches } from "../model/time.ts";
+import { DAY, endOfMonth, showDays, showStretches } from "../model/time.ts";
+import { type Period } from "../model/periods.ts";
 import type { DayFault, MissingFact } from "./missing-metrics.ts";
-import type { OpenMonth } from "./open-month.ts";
+import type { OpenMonth } from "./month-in-progress.ts";
 import { type DayUsage, LEFT_OUT, type LeftOut, jobsOf, leftOutOf } from "./usage.ts";
 
 /** What was found out about a month, once its last piece is counted. */

@@ -1,5 +1,6 @@
 import type { Tenant } from "../model/tenant.ts";
-import { DAY, type Period, addMonths, dayOfMonth, endOfDay, endOfMonth, monthOf } from "../model/time.ts";
+import { DAY, addMonths, dayOfMonth, endOfDay, endOfMonth, monthOf } from "../model/time.ts";
+import { type Period } from "../model/periods.ts";
 import type { Ledger } from "./ledger.ts";
 import type { DayUsage } from "./usage.ts";
 

@@ -2,7 +2,7 @@ import { GridmeterError } from "../../shared/errors.ts";
 import { greatest, least } from "../../shared/lists.ts";
 import type { Monitoring, Row, Window } from "../model/monitoring.ts";
 import type { Tenant } from "../model/tenant.ts";
-import { type Request, periods } from "../model/time.ts";
+import { type Request, periods } from "../model/periods.ts";
 import { ask } from "../model/split.ts";
 
 /** So many uids of a tenant are looked for among those of another one. */

@@ -1,7 +1,9 @@
 import { createHash } from "node:crypto";
 import { GridmeterError, errorText } from "../../shared/errors.ts";
 import { readChecked } from "../apel/check.ts";
-import { LAYOUTS, type RecordKind, parsedUnit } from "../apel/record.ts";
+import { parsedUnit } from "../apel/record.ts";
+import { type RecordKind } from "../apel/fields.ts";
+import { LAYOUTS } from "../apel/fields.ts";
 import { problemText } from "../apel/values.ts";
 import type { Unit } from "../model/tenant.ts";
 import { type ObjectStore, readSegment, safeSegment } from "../store/store.ts";

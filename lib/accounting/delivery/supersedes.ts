@@ -1,5 +1,5 @@
 import { GridmeterError, errorText } from "../../shared/errors.ts";
-import { messageKeys, replacingKeys } from "../apel/keys.ts";
+import { messageKeys, replacingKeys } from "../apel/replace-keys.ts";
 import type { ObjectStore } from "../store/store.ts";
 import {
   type DeliveredMessage,

@@ -4,7 +4,7 @@ import { spellings } from "./labels.ts";
 import { glanceQuery, namespacesQuery, strayQuery } from "./namespaces.ts";
 import { type InstantFact, factQuery, presenceQueries, splitLabelQuery, voLabelQuery } from "./queries.ts";
 import { evidenceOf, evidenceQuery } from "./seen.ts";
-import { targetsQuery, totalShardsQuery } from "./shards.ts";
+import { targetsQuery, totalShardsQuery } from "./shard-gaps.ts";
 
 /** A query of a run. `asks`: what it asks for and, after "only", in which case a run sends it. Without "only" it always does. */
 type PlannedQuery = { readonly asks: string; readonly query: string };

@@ -7,7 +7,7 @@ import { inParts } from "../model/split.ts";
 import { HOUR } from "../model/time.ts";
 import type { Client } from "./client.ts";
 import type { Sample } from "./response.ts";
-import { type Target, cellsOf, findShardGaps, findTargets, runsOf } from "./shards.ts";
+import { type Target, cellsOf, findShardGaps, findTargets, runsOf } from "./shard-gaps.ts";
 
 /** One way to see that monitoring worked. */
 export type Evidence = {

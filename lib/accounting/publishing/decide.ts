@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
 import { GridmeterError } from "../../shared/errors.ts";
-import { apelKey } from "../apel/keys.ts";
+import { apelKey } from "../apel/replace-keys.ts";
 import { type ApelRecord, zeroed } from "../apel/record.ts";
 import { type ApelMessage, jobMessages, writeMessages } from "../apel/write.ts";
 import { type CheckedGeneration, checkGeneration } from "../delivery/outgoing.ts";
 import type { MessageFormat, Unit } from "../model/tenant.ts";
 import type { Decrease } from "./guards.ts";
-import { DAY, addMonths, dayOfMonth, monthOf, startOf } from "../model/time.ts";
+import { DAY, dayOfMonth, monthOf, startOf } from "../model/time.ts";
 import type { IndividualWant } from "./jobs.ts";
 import type { MonthlyRecord } from "./records.ts";
 import type { Figure, Publication, UnitState } from "./state.ts";
@@ -152,9 +152,4 @@ function mergeDays(state: UnitState | undefined, want: Want): Publication["indiv
   const merged: Publication["individual"] = { ...state?.published?.individual };
   for (const [source, days] of Object.entries(want.individual.days)) merged[source] = { ...merged[source], ...days };
   return merged;
-}
-
-/** The month before the current one, and the current one, are open: they may still be sent again. */
-export function isOpen(month: string, now: number): boolean {
-  return month === monthOf(now) || month === addMonths(monthOf(now), -1);
 }

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import pLimit from "p-limit";
 import { z } from "zod";
-import { apelKey } from "../apel/keys.ts";
+import { apelKey } from "../apel/replace-keys.ts";
 import type { ApelRecord, SyncRecord } from "../apel/record.ts";
 import { type Damage, readJson } from "../store/json.ts";
 import type { ObjectStore } from "../store/store.ts";

@@ -5,7 +5,7 @@ import { append } from "../../shared/lists.ts";
 import { MOST_PROBLEMS, type Problem, ProblemList, quote } from "../apel/values.ts";
 import { type Unit, isNull } from "../model/tenant.ts";
 import { MAX_BYTES, onlyForGratia, recordProblems } from "../apel/check.ts";
-import { apelKey } from "../apel/keys.ts";
+import { apelKey } from "../apel/replace-keys.ts";
 import { LONGEST_LINE, type ParsedMessage, parseMessage } from "../apel/parse.ts";
 import { fromFields } from "../apel/read.ts";
 import { type ApelRecord, type ParsedRecord, unitOf } from "../apel/record.ts";

@@ -7,7 +7,7 @@ import type { ObjectStore } from "../store/store.ts";
 import type { Unit } from "../model/tenant.ts";
 import { unitKey } from "./guards.ts";
 import { MAX_BYTES, MAX_RECORDS } from "../apel/check.ts";
-import { apelKey } from "../apel/keys.ts";
+import { apelKey } from "../apel/replace-keys.ts";
 import { type OutgoingMessage, checkGeneration, putGeneration } from "../delivery/outgoing.ts";
 import { priorRecords } from "./decide.ts";
 import { type PinnedRecord, liftPins, remember, sortOut, withPins } from "./manual-dedup.ts";

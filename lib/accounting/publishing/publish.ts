@@ -6,7 +6,7 @@ import type { ObjectStore } from "../store/store.ts";
 import { type Tenant, type Unit, isIndividual, voOf } from "../model/tenant.ts";
 import { type GuardReport, type Move, guard, jobRecordsFault, unitKey } from "./guards.ts";
 import { cpuFault } from "../counting/missing-cpu.ts";
-import { apelKey } from "../apel/keys.ts";
+import { apelKey } from "../apel/replace-keys.ts";
 import { readMessage } from "../apel/read.ts";
 import type { ApelRecord } from "../apel/record.ts";
 import {

@@ -1,5 +1,5 @@
 import { GridmeterError } from "../../shared/errors.ts";
-import { apelKey } from "../apel/keys.ts";
+import { apelKey } from "../apel/replace-keys.ts";
 import type { NormalisedRecord, SummaryRecord } from "../apel/record.ts";
 import type { UsageGroup } from "../counting/usage.ts";
 import { type Tenant, type Unit, isIndividual, voOf } from "../model/tenant.ts";

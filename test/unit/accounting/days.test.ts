@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { lookAhead } from "../../../lib/accounting/counting/month-plan.ts";
 import { firstPiece, stretches } from "../../../lib/accounting/counting/pieces.ts";
-import { findCoverage, observe } from "../../../lib/accounting/counting/coverage.ts";
+import { findCoverage, observe } from "../../../lib/accounting/counting/settled-days.ts";
 import { findGaps } from "../../../lib/accounting/model/gaps.ts";
 import { stubMonitoring } from "../../support/stub-monitoring.ts";
 import {
@@ -12,10 +12,10 @@ import {
   endOfDay,
   endOfMonth,
   monthOf,
-  periods,
   showTime,
   startOf,
 } from "../../../lib/accounting/model/time.ts";
+import { periods } from "../../../lib/accounting/model/periods.ts";
 import { CELL, type Window } from "../../../lib/accounting/model/monitoring.ts";
 import { at, DAY, HOUR, MINUTE } from "./world.ts";
 

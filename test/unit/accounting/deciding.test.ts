@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { type Want, decide, isOpen, priorRecords } from "../../../lib/accounting/publishing/decide.ts";
+import { type Want, decide, priorRecords } from "../../../lib/accounting/publishing/decide.ts";
+import { isOpen } from "../../../lib/accounting/model/periods.ts";
 import { guard, unitKey } from "../../../lib/accounting/publishing/guards.ts";
 import { openState, publish } from "../../../lib/accounting/publishing/publish.ts";
 import { monthlyRecords } from "../../../lib/accounting/publishing/records.ts";

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { apelKey } from "../../../lib/accounting/apel/keys.ts";
+import { apelKey } from "../../../lib/accounting/apel/replace-keys.ts";
 import { individualRecord } from "../../../lib/accounting/publishing/jobs.ts";
 import { JobList } from "../../../lib/accounting/counting/jobs.ts";
 import type { Job } from "../../../lib/accounting/counting/usage.ts";

@@ -11,7 +11,7 @@ import {
 } from "../../../lib/accounting/apel/values.ts";
 import { isKey, readSegment } from "../../../lib/accounting/store/store.ts";
 import { checkMessage } from "../../../lib/accounting/apel/check.ts";
-import { messageKeys } from "../../../lib/accounting/apel/keys.ts";
+import { messageKeys } from "../../../lib/accounting/apel/replace-keys.ts";
 import {
   apelText,
   parseBucketPlace,

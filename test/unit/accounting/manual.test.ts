@@ -7,7 +7,7 @@ import type { Unit } from "../../../lib/accounting/model/tenant.ts";
 import { MemoryStore, type ObjectStore } from "../../../lib/accounting/store/store.ts";
 import { checkMessage } from "../../../lib/accounting/apel/check.ts";
 import { readMessage } from "../../../lib/accounting/apel/read.ts";
-import { apelKey, messageKeys } from "../../../lib/accounting/apel/keys.ts";
+import { apelKey, messageKeys } from "../../../lib/accounting/apel/replace-keys.ts";
 import { parseMessage } from "../../../lib/accounting/apel/parse.ts";
 import type { SummaryRecord } from "../../../lib/accounting/apel/record.ts";
 import { listOutgoing, parseOutgoingKey } from "../../../lib/accounting/delivery/outgoing.ts";

@@ -8,7 +8,7 @@ import { monthlyRecords } from "../../../lib/accounting/publishing/records.ts";
 import { type UnitState, sourceOf } from "../../../lib/accounting/publishing/state.ts";
 import { type UsageGroup, toDays } from "../../../lib/accounting/counting/usage.ts";
 import { checkMessage } from "../../../lib/accounting/apel/check.ts";
-import { apelKey } from "../../../lib/accounting/apel/keys.ts";
+import { apelKey } from "../../../lib/accounting/apel/replace-keys.ts";
 import { writeMessages } from "../../../lib/accounting/apel/write.ts";
 import { apelText } from "../../../lib/accounting/settings/formats.ts";
 import { at, GRID, HOST, SITE, tenant } from "./world.ts";

@@ -3,7 +3,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parseStat } from "../../../lib/shared/proc.ts";
 import { parseAddress } from "../../../lib/agent/server.ts";
-import { ErrorLog } from "../../../lib/agent/publisher.ts";
+import { ErrorLog } from "../../../lib/agent/push-errors.ts";
 import type { Output } from "../../../lib/agent/command/types.ts";
 import { gatewayUrl, listen, text as textSetting } from "../../../lib/agent/config-values.ts";
 import { parseCgroup } from "../../../lib/agent/probes/common/cgroup.ts";

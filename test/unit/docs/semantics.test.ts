@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { messageKeys } from "../../../lib/accounting/apel/keys.ts";
+import { messageKeys } from "../../../lib/accounting/apel/replace-keys.ts";
 import { at, cluster, ended, HOST, SITE, tenant, texts, unitIn, World } from "../accounting/world.ts";
 import { EXAMPLES } from "./examples/index.ts";
 import { read } from "./markdown.ts";

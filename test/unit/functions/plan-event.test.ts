@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { periods } from "../../../lib/accounting/model/time.ts";
+import { periods } from "../../../lib/accounting/model/periods.ts";
 import { GridmeterError } from "../../../lib/shared/errors.ts";
 import { parsePlanEvent as parse } from "../../../functions/plan.ts";
 import { eventFile } from "../../support/functions-world.ts";

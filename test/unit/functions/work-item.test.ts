@@ -2,7 +2,8 @@ import { describe, expect, test } from "vitest";
 import { MemoryStore } from "../../../lib/accounting/store/store.ts";
 import { tiedTenants } from "../../../lib/accounting/publishing/guards.ts";
 import { type UnitState, sourceOf, writeState } from "../../../lib/accounting/publishing/state.ts";
-import { type WorkItem, parseWorkItem, requestOf, unitsOf } from "../../../functions/common/work-item.ts";
+import { type WorkItem, parseWorkItem, requestOf } from "../../../functions/common/work-item.ts";
+import { unitsOf } from "../../../functions/plan.ts";
 import { at, tenant } from "../accounting/world.ts";
 
 const ITEM: WorkItem = { v: 1, site: "S", submitHost: "h:6443/ns", month: "2025-01", mode: "gap" };

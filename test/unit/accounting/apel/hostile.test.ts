@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { readManualFile } from "../../../../lib/accounting/publishing/manual-file.ts";
 import { refusalError, submitManual } from "../../../../lib/accounting/publishing/manual.ts";
 import { checkMessage } from "../../../../lib/accounting/apel/check.ts";
-import { LAYOUTS } from "../../../../lib/accounting/apel/record.ts";
+import { LAYOUTS } from "../../../../lib/accounting/apel/fields.ts";
 import { MOST_PROBLEMS, problemText } from "../../../../lib/accounting/apel/values.ts";
 import { MemoryStore } from "../../../../lib/accounting/store/store.ts";
 import { writeMessages } from "../../../../lib/accounting/apel/write.ts";

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { GridmeterError } from "../../../../lib/shared/errors.ts";
 import { checkMessage } from "../../../../lib/accounting/apel/check.ts";
 import { readMessage } from "../../../../lib/accounting/apel/read.ts";
-import { apelKey, messageKeys } from "../../../../lib/accounting/apel/keys.ts";
+import { apelKey, messageKeys } from "../../../../lib/accounting/apel/replace-keys.ts";
 import type { ApelRecord, IndividualRecord } from "../../../../lib/accounting/apel/record.ts";
 import type { MessageFormat } from "../../../../lib/accounting/model/tenant.ts";
 import { checkGeneration } from "../../../../lib/accounting/delivery/outgoing.ts";

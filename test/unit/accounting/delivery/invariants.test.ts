@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { messageKeys } from "../../../../lib/accounting/apel/keys.ts";
+import { messageKeys } from "../../../../lib/accounting/apel/replace-keys.ts";
 import { writeState } from "../../../../lib/accounting/publishing/state.ts";
 import { MemoryStore } from "../../../../lib/accounting/store/store.ts";
 import { logOf, queueViolations, spoolingViolations } from "../../../support/dirq-invariants.ts";

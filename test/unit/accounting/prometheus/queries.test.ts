@@ -14,7 +14,7 @@ import {
   sightQuery,
   splitLabelQuery,
 } from "../../../../lib/accounting/prometheus/queries.ts";
-import { targetsQuery, totalShardsQuery } from "../../../../lib/accounting/prometheus/shards.ts";
+import { targetsQuery, totalShardsQuery } from "../../../../lib/accounting/prometheus/shard-gaps.ts";
 import { oldPodsQuery, podsQuery } from "../../../../lib/accounting/prometheus/seen.ts";
 
 const FACTS: readonly InstantFact[] = [

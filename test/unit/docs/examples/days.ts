@@ -1,4 +1,4 @@
-import { observe } from "../../../../lib/accounting/counting/coverage.ts";
+import { observe } from "../../../../lib/accounting/counting/settled-days.ts";
 import { CELL } from "../../../../lib/accounting/model/monitoring.ts";
 import { parsedDay } from "./ledger-day.ts";
 import { at, became, cluster, DAY, ended, HOUR, job, message, tenant, unitIn, World } from "../../accounting/world.ts";

@@ -1,6 +1,8 @@
 import { GridmeterError } from "../../shared/errors.ts";
 import { parseMessage } from "./parse.ts";
-import { type ApelRecord, type Layout, type ParsedRecord, type RecordKind, layoutFor, toFields } from "./record.ts";
+import { type ApelRecord, type ParsedRecord, toFields } from "./record.ts";
+import { type RecordKind } from "./fields.ts";
+import { type Layout, layoutFor } from "./fields.ts";
 import { decimal, decimalText, digits, problemText, storedEntry } from "./values.ts";
 import { isNull } from "../model/tenant.ts";
 

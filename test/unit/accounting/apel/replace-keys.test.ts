@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { readMessage } from "../../../../lib/accounting/apel/read.ts";
 import { checkMessage } from "../../../../lib/accounting/apel/check.ts";
-import { apelKey, messageKeys } from "../../../../lib/accounting/apel/keys.ts";
+import { apelKey, messageKeys } from "../../../../lib/accounting/apel/replace-keys.ts";
 import { type ApelRecord, unitOf, zeroed } from "../../../../lib/accounting/apel/record.ts";
 import { writeMessages } from "../../../../lib/accounting/apel/write.ts";
 import { INDIVIDUAL, NORMALISED, NOW, SUMMARY, SYNC, normalised, summary, sync } from "./arbitrary.ts";

@@ -2,7 +2,7 @@ import type { Tenant } from "../model/tenant.ts";
 import { endOfDay, startOf } from "../model/time.ts";
 import type { FreshDay, KeptDays } from "./checkpoint.ts";
 import type { CountedDay, CountedPiece } from "./count-piece.ts";
-import { type Coverage, type Observation, observe } from "./coverage.ts";
+import { type Coverage, type Observation, observe } from "./settled-days.ts";
 import { type MonthPlan, lookAhead } from "./month-plan.ts";
 import type { OpenPod } from "./pods.ts";
 import { type DayUsage, jobsOf } from "./usage.ts";
