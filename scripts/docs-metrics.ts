@@ -25,7 +25,7 @@ const PROBES: Readonly<Record<string, readonly string[]>> = {
 
 /** Where that is not so. */
 const OTHERWISE: { readonly [Name in GpuMetricName | NodeMetricName]?: readonly string[] } = {
-  gridmeter_container_gpu_assigned: ["nvidia-smi", "rocm-smi"],
+  gridmeter_container_gpu_assigned: ["nvidia-smi", "amd-smi", "rocm-smi"],
   gridmeter_container_info: ["docker-inspect"],
   gridmeter_container_running: ["docker-inspect"],
   gridmeter_container_start_time_seconds: ["docker-inspect"],
@@ -58,7 +58,17 @@ const OTHERWISE: { readonly [Name in GpuMetricName | NodeMetricName]?: readonly 
         "gridmeter_gpu_pcie_link_width",
         "gridmeter_gpu_pcie_replays_total",
       ] satisfies GpuMetricName[]
-    ).map((name) => [name, ["nvidia-smi", "rocm-smi"]]),
+    ).map((name) => [name, ["nvidia-smi", "amd-smi", "rocm-smi"]]),
+  ),
+  ...Object.fromEntries(
+    (
+      [
+        "gridmeter_gpu_clock_max_hertz",
+        "gridmeter_gpu_ecc_errors_total",
+        "gridmeter_gpu_pcie_link_generation_max",
+        "gridmeter_gpu_pcie_link_width_max",
+      ] satisfies GpuMetricName[]
+    ).map((name) => [name, ["nvidia-smi", "amd-smi"]]),
   ),
 };
 
@@ -136,7 +146,7 @@ ${table(["Metric", "Type", "Labels", "Meaning"], rows(AGENT_METRICS))}
 
 ## GPUs
 
-nvidia-smi and rocm-smi share the names. \`gpu\` is the position in the tool's order, \`minor_number\` the N of the device's file, and
+nvidia-smi, amd-smi and rocm-smi share the names. \`gpu\` is the position in the tool's order, \`minor_number\` the N of the device's file, and
 either may move when a GPU falls off the bus; \`uuid\` stays. A label that could not be read is empty. "With" names the probes whose
 values a metric needs as well: it is absent unless all are fresh.
 

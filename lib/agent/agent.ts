@@ -209,7 +209,10 @@ export function probeNames({ probes }: Configured): readonly string[] {
  * @throws GridmeterError `config_invalid` if its settings do not go together
  */
 export function configuredProbe(name: string, { probes }: Configured): Probe {
-  const { enabled, ...settings } = probes[name] ?? {};
+  const { enabled, ...own } = probes[name] ?? {};
+  // rocm-smi leaves its GPUs to amd-smi, unless that is disabled.
+  const isNeeded = name === "rocm-smi" && probes["amd-smi"]?.enabled === false;
+  const settings = isNeeded ? { command: PROBE_DEFAULTS["rocm-smi"].command, ...own } : own;
   const probe = createProbe(name, settings);
   if (enabled !== false) return probe;
   return { ...probe, unavailable: () => Promise.resolve("the configuration disables it") };

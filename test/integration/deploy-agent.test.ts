@@ -187,7 +187,7 @@ describe("the DaemonSet", () => {
     const config = loadAgentConfig({ NODE_NAME: "gpu-node-17" }, { config: file });
     expect(config).toMatchObject({ listen: ":9102", instance: "gpu-node-17" });
     const nsenter = ["nsenter", "--target", "1", "--mount", "--"];
-    for (const name of ["nvidia-smi", "rocm-smi", "crictl-stats"] as const) {
+    for (const name of ["nvidia-smi", "amd-smi", "rocm-smi", "crictl-stats"] as const) {
       expect(config.probes[name]?.command).toEqual([...nsenter, ...PROBE_DEFAULTS[name].command]);
     }
     expect(container?.["args"]).toEqual(["agent", "--config", "/etc/gridmeter/agent.yaml"]);
@@ -273,7 +273,7 @@ describe("the image", () => {
       lsof: "lsof",
       ps: "procps",
     };
-    const node = ["nvidia-smi", "rocm-smi", "crictl"];
+    const node = ["nvidia-smi", "amd-smi", "rocm-smi", "crictl"];
     const commands = Object.values(PROBE_DEFAULTS).flatMap(({ command }) => {
       const argv: readonly string[] = command;
       return command[0] === "nsenter" ? [command[0], argv[argv.indexOf("--") + 1] ?? ""] : [command[0]];

@@ -4,6 +4,7 @@ import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { configuredProbe } from "../../lib/agent/agent.ts";
 import { joinedMetrics } from "../../lib/agent/probes/joins.ts";
 import { type Readings, createProbe } from "../../lib/agent/probes/registry.ts";
 import type { ProbeSettings } from "../../lib/agent/probes/common/settings.ts";
@@ -47,6 +48,44 @@ describe("docker-daemon", () => {
     expect(valuesOf((await probe.run()).metrics, "gridmeter_docker_up")).toStrictEqual([0]);
     world.uninstall("docker");
     expect(await probe.unavailable()).toBeUndefined();
+  });
+});
+
+describe("AMD's two tools", () => {
+  const off = (config: Parameters<typeof configuredProbe>[1]["probes"]) =>
+    configuredProbe("rocm-smi", {
+      probes: { ...config, "rocm-smi": { requireDevice: false, ...config["rocm-smi"] } },
+    }).unavailable();
+
+  test("rocm-smi is off where amd-smi is found, unless that is disabled, or it has a command of its own", async () => {
+    expect(await off({})).toBeUndefined();
+    world.install("amd-smi");
+    expect(await off({})).toContain("amd-smi is there");
+    expect(await off({ "amd-smi": { enabled: false } })).toBeUndefined();
+    expect(await off({ "rocm-smi": { command: ["rocm-smi", "--json"] } })).toBeUndefined();
+  });
+
+  test("names and limits are asked for once, and again when the GPUs are others", async () => {
+    world.install("amd-smi");
+    const amd = probeOf("amd-smi");
+    for (const commands of [2, 1]) expect((await amd.run()).commands).toHaveLength(commands);
+    world.print("amd-smi", JSON.stringify([{ gpu: 1, asic: { market_name: "MI325X" }, usage: { gfx_activity: 5 } }]));
+    const run = await amd.run();
+    expect(run.commands).toHaveLength(2);
+    expect(run.metrics.find(({ name }) => name === "gridmeter_gpu_info")?.samples).toMatchObject([
+      { labels: { gpu: "1", name: "MI325X" } },
+    ]);
+  });
+
+  test("without names the values stay", async () => {
+    const slow = [
+      "/bin/sh",
+      "-c",
+      `[ "$1" = metric ] || exec /bin/sleep 60; echo '[{"gpu":0,"usage":{"gfx_activity":7}}]'`,
+    ] as const;
+    const run = await probeOf("amd-smi", { command: [...slow, "amd-smi", "metric"], timeout: 2 }).run();
+    expect(run).toMatchObject({ kind: "ok", commands: [{ kind: "ok" }, { kind: "timeout" }] });
+    expect(valuesOf(run.metrics, "gridmeter_gpu_utilization_ratio")).toEqual([0.07]);
   });
 });
 

@@ -72,6 +72,14 @@ const CASES: Readonly<Record<ProbeName, Case>> = {
     samples: 2,
     reading: "nvidia",
   },
+  "amd-smi": {
+    command: "amd-smi",
+    tool: "amd-smi",
+    label: "amd-smi",
+    metric: "gridmeter_gpu_utilization_ratio",
+    samples: 2,
+    reading: "amdSmi",
+  },
   "rocm-smi": {
     command: "rocm-smi",
     tool: "rocm-smi",
@@ -134,6 +142,7 @@ const kinds = (run: ProbeRun, label: string) =>
 
 describe.each(PROBE_NAMES)("%s", (name) => {
   const { command, tool, label, metric, samples, reading } = CASES[name];
+  beforeEach(() => world.install(tool));
 
   test("publishes what its command says, and gives it to be joined", async () => {
     const probe = createProbe(name, settings());
@@ -183,6 +192,7 @@ describe.each(PROBE_NAMES)("%s", (name) => {
 test.each(PROBE_NAMES.filter((name) => name !== "docker-logs"))(
   "%s publishes nothing when its command prints something else",
   async (name) => {
+    world.install(CASES[name].tool);
     world.tell(CASES[name].command, "garbage");
     const run = await runOf(name);
     expect(run).toMatchObject({ kind: "parse_error", exitCode: 0, ...nothing });

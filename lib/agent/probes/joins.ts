@@ -15,16 +15,17 @@ import type { JoinedMetrics, Readings } from "./registry.ts";
  * The metrics that join the readings of several probes, by the probe that publishes them. `fresh` has only readings that are not too
  * old. Where one is missing, the metrics are missing too, and never 0.
  *
- * nvidia-smi and rocm-smi publish which GPUs containers were given and use, iftop their traffic, and docker-logs whether they outlived
+ * nvidia-smi, amd-smi and rocm-smi publish which GPUs containers were given and use, iftop their traffic, and docker-logs whether they outlived
  * their jobs.
  */
 export const joinedMetrics = (fresh: Readings): JoinedMetrics => {
-  const { containers, logs, nvidia, amd, traffic, sockets } = fresh;
+  const { containers, logs, nvidia, amdSmi, amd, traffic, sockets } = fresh;
   const verdicts = joinZombies(logs, containers);
   const zombies = zombieIds(verdicts);
   const flows = joinNetwork(traffic?.flows, sockets?.byContainer, sockets?.owners, containers);
   const metrics: readonly (readonly [string, readonly Metric[]])[] = [
     ["nvidia-smi", gpusOf(fresh, "nvidia", nvidia?.log.gpus, nvidia?.owners, zombies)],
+    ["amd-smi", gpusOf(fresh, "amd", amdSmi, undefined, zombies)],
     ["rocm-smi", gpusOf(fresh, "amd", amd?.report.gpus, amd?.owners, zombies)],
     ["iftop", networkMetrics(flows ?? [])],
     ["docker-logs", zombieMetrics(verdicts ?? [])],

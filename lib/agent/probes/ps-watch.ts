@@ -93,6 +93,7 @@ export const waitsForItsUser = ({ state, wait }: Process): boolean =>
 /** The tools that an alert names when they hang: each has a series of its own, which counts no other process. */
 export const WATCHED_TOOLS: ReadonlySet<string> = new Set([
   "nvidia-smi",
+  "amd-smi",
   "rocm-smi",
   "docker",
   "dockerd",
@@ -177,7 +178,7 @@ export class GenuineTools {
   }
 }
 
-/** The executables of tools that are scripts, as rocm-smi is. */
+/** The executables of tools that are scripts, as amd-smi and rocm-smi are. */
 const INTERPRETERS = ["python", "bash", "dash", "sh", "perl"] as const;
 
 const isNamed = (file: string, name: string): boolean =>

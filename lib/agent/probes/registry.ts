@@ -2,6 +2,7 @@ import type { Metric } from "../../shared/exposition.ts";
 import type { Output } from "../command/types.ts";
 import type { Probe, ProbeKind, Saved } from "./common/probe.ts";
 import { type ProbeDefaults, type ProbeName, type ProbeSettings, isProbeName } from "./common/settings.ts";
+import { AMD_SMI_DEFAULTS, type AmdSmiReadings, amdSmi } from "./amd-smi.ts";
 import { CRICTL_STATS_DEFAULTS, type CriReadings, crictlStats } from "./crictl-stats.ts";
 import { custom } from "./custom.ts";
 import { DOCKER_DAEMON_DEFAULTS, type DaemonReadings, dockerDaemon } from "./docker-daemon.ts";
@@ -41,6 +42,7 @@ const KINDS: Readonly<Record<ProbeName, ProbeKind<Readings>>> = {
   "docker-inspect": dockerInspect,
   "docker-logs": dockerLogs,
   "nvidia-smi": nvidiaSmi,
+  "amd-smi": amdSmi,
   "rocm-smi": rocmSmi,
   iftop,
   lsof,
@@ -55,6 +57,7 @@ export const PROBE_DEFAULTS = {
   "docker-inspect": DOCKER_INSPECT_DEFAULTS,
   "docker-logs": DOCKER_LOGS_DEFAULTS,
   "nvidia-smi": NVIDIA_SMI_DEFAULTS,
+  "amd-smi": AMD_SMI_DEFAULTS,
   "rocm-smi": ROCM_SMI_DEFAULTS,
   iftop: IFTOP_DEFAULTS,
   lsof: LSOF_DEFAULTS,
@@ -72,6 +75,7 @@ export type Readings = Partial<
     InspectReadings &
     LogReadings &
     NvidiaReadings &
+    AmdSmiReadings &
     AmdReadings &
     TrafficReadings &
     SocketReadings &

@@ -5,7 +5,7 @@ import { GPU_DEFAULTS, expectedMetrics, gpuLabels, gpusUnavailable } from "./com
 import { type GpuMetricName, type GpuSample, gpuMetrics } from "./common/metric-families.ts";
 import { ParseError, labelText } from "./common/parse.ts";
 import { type ProbeKind, limitsOf, singleProbe } from "./common/probe.ts";
-import { type ProbeDefaults, USUAL_INTERVAL } from "./common/settings.ts";
+import { type ProbeDefaults, USUAL_INTERVAL, missingTool } from "./common/settings.ts";
 import {
   CardReader,
   ROCM_CLOCK_DOMAINS,
@@ -31,6 +31,9 @@ export const ROCM_SMI_DEFAULTS = {
   options: GPU_DEFAULTS,
 } as const satisfies ProbeDefaults;
 
+/** AMD gives rocm-smi up for it (rocm-build#4374); ROCm 10 has no rocm-smi. */
+const SUCCESSOR = "amd-smi";
+
 /** The device of AMD's compute driver. */
 const DEVICES: readonly string[] = ["/dev/kfd"];
 
@@ -50,7 +53,12 @@ export const rocmSmi: ProbeKind<AmdReadings> = {
         const owners = await reader.read(pids, secondsLeft).catch(() => undefined);
         return owners === undefined ? {} : { amd: { report, owners } };
       },
-      unavailable: () => gpusUnavailable(command[0], "AMD compute driver", DEVICES, settings),
+      unavailable: async () => {
+        const replaced = settings.command === undefined && (await missingTool([SUCCESSOR])) === undefined;
+        if (replaced)
+          return `${SUCCESSOR} is there, which AMD keeps up in its place. Give this probe a command to run it all the same`;
+        return await gpusUnavailable(command[0], "AMD compute driver", DEVICES, settings);
+      },
     });
   },
   parseSaved: (output, settings) => {

@@ -111,6 +111,18 @@ ${containers
 	</gpu>
 `;
 
+export const amdSmi = (count: number): string =>
+  JSON.stringify({
+    gpu_data: Array.from({ length: count }, (_, gpu) => ({
+      gpu,
+      asic: { market_name: "AMD Instinct MI300X", asic_serial: `0x7c0000000000000${gpu}` },
+      bus: { bdf: `0000:0${gpu}:00.0` },
+      usage: { gfx_activity: { value: 50 + gpu, unit: "%" } },
+      power: { socket_power: { value: 140, unit: "W" } },
+      mem_usage: { total_vram: { value: 196_592, unit: "MB" }, used_vram: { value: 283, unit: "MB" } },
+    })),
+  });
+
 export const rocmSmi = (count: number): string =>
   JSON.stringify(
     Object.fromEntries([

@@ -18,7 +18,19 @@ import type { StandInContainer } from "./node.ts";
 
 export type { StandInContainer } from "./node.ts";
 
-const TOOLS = ["docker", "systemctl", "nvidia-smi", "rocm-smi", "iftop", "nsenter", "lsof", "ps", "crictl"] as const;
+/** amd-smi is there only where it is installed: rocm-smi leaves its GPUs to it. */
+const TOOLS = [
+  "docker",
+  "systemctl",
+  "nvidia-smi",
+  "amd-smi",
+  "rocm-smi",
+  "iftop",
+  "nsenter",
+  "lsof",
+  "ps",
+  "crictl",
+] as const;
 export type StandInTool = (typeof TOOLS)[number];
 
 /** What can be told to behave otherwise: docker's and crictl's subcommands apart. */
@@ -86,7 +98,7 @@ export function standIns({ containers: count = 4, gpus = 2 } = {}): StandIns {
     copyFileSync(join(import.meta.dirname, "stand-in.sh"), join(bin, tool));
     chmodSync(join(bin, tool), 0o755);
   };
-  TOOLS.forEach(install);
+  TOOLS.filter((tool) => tool !== "amd-smi").forEach(install);
   writeOutputs(containers, gpus, print);
   writeProc(join(home, "proc"), containers);
   return {
@@ -121,6 +133,7 @@ function writeOutputs(containers: readonly StandInContainer[], gpus: number, pri
     print("lsof", node.lsof(container), container.pid);
   }
   print("nvidia-smi", node.nvidiaSmi(gpus, containers));
+  print("amd-smi", node.amdSmi(gpus));
   print("rocm-smi", node.rocmSmi(gpus));
   print("iftop", node.iftop(containers));
   print("ps", node.ps(containers));

@@ -22,6 +22,7 @@ import { parseNvidiaSmi } from "../../../lib/agent/probes/nvidia-smi.ts";
 import { parseNumber } from "../../../lib/agent/probes/nvidia-smi-log.ts";
 import { commandName, kernelName, parsePs, psMetrics } from "../../../lib/agent/probes/ps.ts";
 import { longStanding, watchProcesses } from "../../../lib/agent/probes/ps-watch.ts";
+import { parseAmdSmi } from "../../../lib/agent/probes/amd-smi.ts";
 import { parseRocmSmi } from "../../../lib/agent/probes/rocm-smi.ts";
 import { PROBE_DEFAULTS } from "../../../lib/agent/probes/registry.ts";
 import { GroupList } from "../../../lib/shared/pushgateway-groups.ts";
@@ -84,6 +85,8 @@ const PARSERS: readonly (readonly [string, number, Work])[] = [
   ["nvidia-smi, a value", MOST["nvidia-smi"]!, (text) => parseNvidiaSmi(out(`${GPU}<fan_speed>${text}</fan_speed>\n</gpu></nvidia_smi_log>`))],
   ["nvidia-smi, a log without lines", MOST["nvidia-smi"]!, (text) => parseNvidiaSmi(out(`<nvidia_smi_log>${text}</nvidia_smi_log>`))],
   ["a number of nvidia-smi", 131_072, (text) => parseNumber(text, "bytes")],
+  ["amd-smi, as it is", MOST["amd-smi"]!, both(parseAmdSmi)],
+  ["amd-smi, a value", MOST["amd-smi"]!, (text) => parseAmdSmi(out(JSON.stringify([{ gpu: 0, usage: { gfx_activity: text }, asic: { market_name: text } }])))],
   ["rocm-smi, as it is", MOST["rocm-smi"]!, both(parseRocmSmi)],
   ["rocm-smi, a value", MOST["rocm-smi"]!, (text) => parseRocmSmi(out(JSON.stringify({ card0: { "GPU use (%)": text, "PCI Bus": text }, system: { PID1: text, "PIDs for KFD processes": text } })))],
   ["rocm-smi, a key", MOST["rocm-smi"]!, (text) => parseRocmSmi(out(JSON.stringify({ card0: { [text]: "1" }, system: { [text]: "1" } })))],

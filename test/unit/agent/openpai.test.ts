@@ -64,6 +64,7 @@ const all: Required<Readings> = {
   stats: parseDockerStats(printed(fixture("docker-stats.jsonl"))).value,
   containers,
   criContainers: [],
+  amdSmi: [],
   logs: new Map([[ID, { finished: true }]]),
   nvidia: {
     log: held,

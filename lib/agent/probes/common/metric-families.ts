@@ -18,7 +18,7 @@ export const histogram: Define<"histogram"> = (help, labels = []) => ({ type: "h
 
 type Entry = FamilyEntry<"gauge" | "counter">;
 
-/** Every metric about GPUs. nvidia-smi and rocm-smi share the names: a name has one type and one help text everywhere. */
+/** Every metric about GPUs. The tools of all makers share the names: a name has one type and one help text everywhere. */
 export const GPU_METRICS = {
   gridmeter_gpu_info: gauge("Always 1; what the GPU and its driver are.", [
     ...GPU,

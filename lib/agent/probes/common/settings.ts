@@ -11,6 +11,7 @@ export const PROBE_NAMES = [
   "docker-inspect",
   "docker-logs",
   "nvidia-smi",
+  "amd-smi",
   "rocm-smi",
   "iftop",
   "lsof",

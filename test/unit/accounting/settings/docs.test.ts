@@ -47,6 +47,7 @@ test.each([
   ["nvidia-smi", "nvidia-smi-v12-mig.xml"],
   ["nvidia-smi", "nvidia-smi-v13-lost.xml"],
   ["nvidia-smi", "nvidia-smi-v8-bits.xml"],
+  ["amd-smi", "amd-smi-7-metric.json"],
   ["rocm-smi", "rocm-smi-3-keys.json"],
   ["iftop", "iftop.txt"],
   ["ps", "ps.txt"],

@@ -6,6 +6,7 @@ import type { Output, Parsed } from "../../../../lib/agent/command/types.ts";
 import { GPU_METRICS, type GpuMetricName } from "../../../../lib/agent/probes/common/metric-families.ts";
 import { nvidiaSmiMetrics, parseNvidiaSmi } from "../../../../lib/agent/probes/nvidia-smi.ts";
 import { ParseError } from "../../../../lib/agent/probes/common/parse.ts";
+import { amdSmi, parseAmdSmi } from "../../../../lib/agent/probes/amd-smi.ts";
 import { parseRocmSmi, rocmSmiMetrics } from "../../../../lib/agent/probes/rocm-smi.ts";
 
 const fixture = (name: string) => readFileSync(new URL(`../../../fixtures/probes/${name}`, import.meta.url), "utf8");
@@ -28,6 +29,7 @@ const logs = ["nvidia-smi-v8-bits.xml", "nvidia-smi-v12-mig.xml", "nvidia-smi-v1
     .map((gpu) => (xml.slice(0, start) + gpu + xml.slice(end)).replaceAll(/^\s+/gm, ""));
 });
 const reports = [fixture("rocm-smi-3-keys.json"), fixture("rocm-smi-6-dies.txt")];
+const amdReports = [fixture("amd-smi-7-metric.json"), fixture("amd-smi-6-static.txt")];
 
 const TOKENS = [
   ...Array.from("<>&;\"'{}[]:,/% \n\t\0-."),
@@ -156,7 +158,13 @@ const fuzz = (arbitrary: fc.Arbitrary<string>, numRuns: number, end: (stdout: st
 };
 
 const nvidia = (stdout: string) => check(parseNvidiaSmi, nvidiaSmiMetrics, stdout);
+/** Its metrics are made from the text again. */
+const amd = (stdout: string) =>
+  check(parseAmdSmi, () => [...amdSmi.parseSaved({ stdout, stderr: "", exitCode: 0 }, {}).metrics], stdout);
 const rocm = (stdout: string) => check(parseRocmSmi, rocmSmiMetrics, stdout);
+
+/** Of a new parser 100,000 were run (GRIDMETER_FUZZ=100000); as often as the others' from then on. */
+const AMD_RUNS = Number(process.env["GRIDMETER_FUZZ"] ?? 16_000);
 
 describe("outputs that no tool prints are refused or read, and nothing else", () => {
   it("has seeds of at most 5 kB, all readable", () => {
@@ -167,6 +175,7 @@ describe("outputs that no tool prints are refused or read, and nothing else", ()
   it.each([
     ["logs of nvidia-smi, changed", mutated(logs), 16_000, nvidia],
     ["reports of rocm-smi, changed", mutated(reports), 16_000, rocm],
+    ["reports of amd-smi, changed", mutated(amdReports), AMD_RUNS, amd],
   ])("%s", (_what, arbitrary, runs, end) => {
     const { refused, read, slowest } = fuzz(arbitrary, runs, end);
     // both ends are met, often
@@ -177,6 +186,7 @@ describe("outputs that no tool prints are refused or read, and nothing else", ()
 
   it.each([
     ["noise for nvidia-smi", noise.map((text) => `<nvidia_smi_log>${text}</nvidia_smi_log>`), nvidia],
+    ["noise for amd-smi", noise.map((text) => `[{"gpu":0,"usage":{"gfx_activity":${text}}}]`), amd],
     ["noise for rocm-smi", noise.map((text) => `{"card0":{"GPU use (%)":"${text}"}}`), rocm],
     ["noise", noise, (text: string) => (nvidia(text) === "read" ? "read" : rocm(text))],
   ] as const)("%s", (_what, arbitrary, end) => {

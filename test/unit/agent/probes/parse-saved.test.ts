@@ -9,6 +9,7 @@ const CASES: readonly (readonly [name: string, file: string, metric: string, sam
   ["docker-stats", "docker-stats.jsonl", "gridmeter_container_cpu_usage_ratio", 2, 2],
   ["docker-inspect", "docker-inspect.json", "gridmeter_container_info", 2, 0],
   ["nvidia-smi", "nvidia-smi-v13-lost.xml", "gridmeter_gpu_info", 2, 2],
+  ["amd-smi", "amd-smi-7-metric.json", "gridmeter_gpu_info", 2, 1],
   ["rocm-smi", "rocm-smi-3-keys.json", "gridmeter_gpu_info", 2, 1],
   ["iftop", "iftop.txt", "gridmeter_network_flows", 1, 1],
   ["lsof", "lsof.txt", "gridmeter_network_container_sockets", 1, 1],
