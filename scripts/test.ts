@@ -73,7 +73,17 @@ function vitest(): number {
 }
 
 try {
-  const tools = ["prometheus", "promtool", "pushgateway", "victoriaMetrics", "dirq", "moto", "cfnLint"] as const;
+  const tools = [
+    "prometheus",
+    "promtool",
+    "pushgateway",
+    "victoriaMetrics",
+    "dirq",
+    "moto",
+    "cfnLint",
+    "helm",
+    "kubectl",
+  ] as const;
   const forCases = existsSync(resolve(root, "..", "shared", "cases")) ? (["faketime", "curl"] as const) : [];
   step("tools", () => (ensureTools([...tools, ...forCases]), 0));
   if (args.length === 0 && !isLong) {

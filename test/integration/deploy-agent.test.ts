@@ -141,11 +141,12 @@ describe("the DaemonSet", () => {
   const pod = set.spec.template.spec;
   const [container] = pod.containers;
 
-  test("is a namespace, a configuration and a DaemonSet without faults of YAML", () => {
+  test("is a namespace, a configuration, a DaemonSet and reap without faults of YAML", () => {
     expect(documents.flatMap(({ errors }) => errors)).toEqual([]);
-    expect(objects.map(({ kind }) => kind)).toEqual(["Namespace", "ConfigMap", "DaemonSet"]);
-    expect(set.spec.template.metadata).toEqual({ labels: { "app.kubernetes.io/name": "gridmeter-agent" } });
-    expect(set.spec.selector).toEqual({ matchLabels: { "app.kubernetes.io/name": "gridmeter-agent" } });
+    expect(objects.map(({ kind }) => kind)).toEqual(["Namespace", "ConfigMap", "DaemonSet", "CronJob"]);
+    const labels = { "app.kubernetes.io/name": "gridmeter", "app.kubernetes.io/component": "agent" };
+    expect(set.spec.template.metadata).toMatchObject({ labels });
+    expect(set.spec.selector).toMatchObject({ matchLabels: labels });
   });
 
   test("asks the port whether the agent lives and is ready, and names the node", () => {
@@ -170,7 +171,12 @@ describe("the DaemonSet", () => {
     const mounts = z.array(z.object({ name: z.string(), mountPath: z.string() })).parse(container?.["volumeMounts"]);
     const volumes = z.array(z.object({ name: z.string() })).parse(pod.volumes);
     expect(mounts.map(({ name }) => name).sort()).toEqual(volumes.map(({ name }) => name).sort());
-    expect(mounts.map(({ mountPath }) => mountPath)).toEqual(["/etc/gridmeter", "/dev", "/host/run", "/tmp"]);
+    expect(mounts.map(({ mountPath }) => mountPath)).toEqual([
+      "/etc/gridmeter/agent.yaml",
+      "/tmp",
+      "/dev",
+      "/host/run",
+    ]);
     expect(container?.["env"]).toContainEqual({ name: "DOCKER_HOST", value: "unix:///host/run/docker.sock" });
   });
 
