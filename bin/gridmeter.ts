@@ -3,6 +3,7 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { Option } from "@commander-js/extra-typings";
 import { AGENT_COMMANDS, json, newProgram, run } from "./command-line.ts";
+import type { AccountOptions } from "./commands/account.ts";
 import { several } from "./commands/options.ts";
 import { plainText } from "../lib/shared/text.ts";
 
@@ -35,6 +36,9 @@ const recount = () => new Option("--recount", "ask for every day again, settled 
 
 const program = newProgram();
 
+const accountOf = async (options: AccountOptions): Promise<number> =>
+  (await import("./commands/account.ts")).account(options);
+
 program
   .command("account")
   .description("count the jobs of each month and put APEL messages into ssmsend's queue")
@@ -51,8 +55,26 @@ program
   .option("--force", "publish unchanged months too, and months that hand-written records pin")
   .option("--allow-decrease", "publish figures lower than before")
   .option("--allow-incomplete", "publish months of which monitoring missed whole days")
+  .option("--pushgateway <url>", "push the run's own metrics there (default: PUSHGATEWAY_URL)")
+  .option("--metrics-file <file>", "write them into a file for node_exporter (default: METRICS_FILE)")
+  .option(
+    "--exit-code-to <file>",
+    "write the exit code there and end with 0, so that in a pod a sender starts next, which gridmeter outcome then follows",
+  )
   .addOption(json())
-  .action((options) => run(async () => (await import("./commands/account.ts")).account(options), options.json));
+  .action((options) =>
+    run(
+      async () =>
+        (await import("./commands/outcome.ts")).keptIn(options.exitCodeTo, () => accountOf(options), options.json),
+      options.json,
+    ),
+  );
+
+program
+  .command("outcome")
+  .description("end with the exit code that account --exit-code-to wrote")
+  .argument("<file>", "the file")
+  .action((file) => run(async () => (await import("./commands/outcome.ts")).outcome(file), false));
 
 program
   .command("plan")

@@ -7,6 +7,7 @@ import { Progress } from "../show/progress.ts";
 import { boundHeap } from "../bounded-heap.ts";
 import { jsonPieces, writeOut } from "../show/json.ts";
 import { monthsTable, tellRun } from "../show/run.ts";
+import { RunMetrics } from "./metrics.ts";
 import { nowInSeconds, say, warn } from "./options.ts";
 import { outboxStore, sendOn } from "./send.ts";
 
@@ -24,6 +25,8 @@ export type AccountOptions = {
   readonly force?: boolean | undefined;
   readonly allowDecrease?: boolean | undefined;
   readonly allowIncomplete?: boolean | undefined;
+  readonly pushgateway?: string | undefined;
+  readonly metricsFile?: string | undefined;
   readonly json?: boolean | undefined;
 };
 
@@ -35,11 +38,11 @@ export function requestOf({ mode, queryStart, queryEnd }: LoadedSettings): RunOp
 
 /** Reads the settings and says their warnings. @throws config_invalid */
 export function settingsOf(options: AccountOptions): LoadedSettings {
-  const { mode, start, end, output, ledger } = options;
+  const { mode, start, end, output, ledger, pushgateway, metricsFile } = options;
   const settings = loadSettings({
     env: process.env,
     envFile: options.envFile,
-    overrides: { mode, start, end, output, ledger },
+    overrides: { mode, start, end, output, ledger, pushgateway, metricsFile },
   });
   for (const warning of settings.warnings) say(warning);
   return settings;
@@ -56,13 +59,15 @@ export async function account(options: AccountOptions): Promise<number> {
   if (!ledger.remembers)
     say("--ledger none: this run remembers nothing, asks for every day, and has no guard against figures going down.");
   const progress = new Progress();
+  const metrics = new RunMetrics(settings, now);
+  const request = requestOf(settings);
   boundHeap();
   const result = await runAccounting(
     settings.tenants.map(({ tenant }) => tenant),
     { ...runPorts(settings, ledger.store), outbox: outboxStore(outbox, ledger) },
     {
       now,
-      request: requestOf(settings),
+      request,
       ...(only === undefined ? {} : { only }),
       recount: options.recount === true,
       force: options.force === true,
@@ -70,11 +75,17 @@ export async function account(options: AccountOptions): Promise<number> {
       allowIncomplete: options.allowIncomplete === true,
       progress: (tenant, done, days) => progress.show(tenant.name, done, days),
     },
-  ).finally(() => progress.end());
+  )
+    .finally(() => progress.end())
+    .catch(async (error: unknown) => {
+      if (!dryRun) await metrics.tellFailure(request);
+      throw error;
+    });
   tellRun(result, say);
   const keys = result.months.flatMap(({ units }) => units.flatMap((unit) => unit.keys ?? []));
   const { delivery, faults } = dryRun ? { delivery: [], faults: [] } : await sendOn(outbox, ledger, keys, now);
   const code = exitCode([...runErrors(result), ...faults]);
+  if (!dryRun) await metrics.tell(result, outbox);
   for (const fault of faults) say(`${errorSummary(fault).code}: ${errorText(fault)}`);
   if (options.json === true) {
     const summary = {

@@ -1,10 +1,8 @@
 import { MetricUnit } from "@aws-lambda-powertools/metrics";
-import { Gauge, Registry } from "prom-client";
-import { LEFT_OUT } from "../../lib/accounting/counting/usage.ts";
-import { addMonths, monthOf, startOf } from "../../lib/accounting/model/time.ts";
+import { type UnitFigures, countOf, pushedText, unitGrouping, unitMetrics } from "../../lib/accounting/metrics.ts";
 import { type RunSummary, summarise } from "../../lib/accounting/summary.ts";
 import { errorText } from "../../lib/shared/errors.ts";
-import { type GatewayOptions, type Grouping, push } from "../../lib/shared/pushgateway.ts";
+import { type GatewayOptions, push } from "../../lib/shared/pushgateway.ts";
 import { isInTheClear } from "../../lib/shared/text.ts";
 import { type Parts, logger, metrics, refuseCredentials, variable } from "./runtime.ts";
 import { fileOf, parameterText } from "./settings.ts";
@@ -18,11 +16,11 @@ export async function tellItem(item: RunItem, result: ItemResult, duration: numb
   const summary = result.result === undefined ? undefined : summarise(result.result);
   const figures = figuresOf(item, result.kind, summary, { duration, at: Math.floor(Date.now() / 1000) });
   log(item, result, figures);
-  emit(figures);
+  emit(figures, result.kind);
   try {
     const gateway = await gatewayOf(parts);
     if (gateway === undefined) return;
-    await push(gateway.url, groupingOf(item), await exposition(item, figures), {
+    await push(gateway.url, unitGrouping(item, item.run.now), pushedText(unitMetrics(figures)), {
       ...gateway.options,
       deadlineMs: PUSH_DEADLINE_MS,
       // Whatever is not a success leaves the time of the last one, and its figures, where they are.
@@ -33,7 +31,7 @@ export async function tellItem(item: RunItem, result: ItemResult, duration: numb
   }
 }
 
-function log(item: RunItem, result: ItemResult, figures: ItemFigures): void {
+function log(item: RunItem, result: ItemResult, figures: UnitFigures): void {
   const { site, submitHost, month } = item;
   const name = `${site} ${submitHost} ${month}`;
   switch (result.kind) {
@@ -50,104 +48,30 @@ function log(item: RunItem, result: ItemResult, figures: ItemFigures): void {
   }
 }
 
-function emit({ kind, jobs, messages, duration }: ItemFigures): void {
+function emit({ counted, messages, duration }: UnitFigures, kind: ItemResult["kind"]): void {
   metrics.addMetric("Success", MetricUnit.Count, kind === "done" ? 1 : 0);
   metrics.addMetric("RefusedMonths", MetricUnit.Count, kind === "refused" ? 1 : 0);
   metrics.addMetric("Failed", MetricUnit.Count, kind === "failed" || kind === "hopeless" ? 1 : 0);
   metrics.addMetric("Continued", MetricUnit.Count, kind === "continued" ? 1 : 0);
   metrics.addMetric("Messages", MetricUnit.Count, messages);
   metrics.addMetric("DurationSeconds", MetricUnit.Seconds, duration);
-  if (jobs !== undefined) metrics.addMetric("Jobs", MetricUnit.Count, jobs);
+  if (counted !== undefined) metrics.addMetric("Jobs", MetricUnit.Count, counted.jobs);
   metrics.publishStoredMetrics();
 }
 
-/** The figures of one invocation for one work item. */
-export type ItemFigures = {
-  readonly kind: ItemResult["kind"];
-  /** of the unit's tenants; all are undefined where nothing was counted */
-  readonly jobs?: number;
-  readonly leftOut?: Readonly<Record<string, number>>;
-  readonly daysAsked?: number;
-  /** messages that were stored */
-  readonly messages: number;
-  /** how long the invocation took, seconds */
-  readonly duration: number;
-  /** epoch seconds */
-  readonly at: number;
-};
+const outcomeOf = (kind: ItemResult["kind"]): UnitFigures["outcome"] => (kind === "hopeless" ? "failed" : kind);
 
 /** The figures of a work item, from the summary of its run. */
 function figuresOf(
-  { site, submitHost, month }: RunItem,
+  unit: RunItem,
   kind: ItemResult["kind"],
   summary: RunSummary | undefined,
   time: { readonly duration: number; readonly at: number },
-): ItemFigures {
-  const found = summary?.months.find((each) => each.month === month);
-  const messages = found?.units.reduce((sum, unit) => sum + (unit.keys?.length ?? 0), 0) ?? 0;
-  if (summary === undefined || found === undefined || kind === "continued") return { kind, messages, ...time };
-  const members = found.units.find((unit) => unit.site === site && unit.submitHost === submitHost)?.tenants ?? [];
-  const own = found.tenants.filter(({ tenant }) => members.includes(tenant));
-  const leftOut: Record<string, number> = Object.fromEntries(LEFT_OUT.map((reason) => [reason, 0]));
-  for (const each of own) {
-    for (const [reason, count] of Object.entries(each.leftOut)) leftOut[reason] = (leftOut[reason] ?? 0) + count;
-  }
-  return {
-    kind,
-    jobs: own.reduce((sum, each) => sum + each.jobs, 0),
-    leftOut,
-    daysAsked: summary.asked.days,
-    messages,
-    ...time,
-  };
-}
-
-/**
- * The Pushgateway group of a unit. The month is in it as `current`, `previous` or `older`: the gateway forgets nothing,
- * and a group for every month would go on saying for ever that its last success was long ago.
- */
-export function groupingOf({ site, submitHost, month, run }: RunItem): Grouping {
-  const current = monthOf(run.now);
-  const period = month === current ? "current" : month === addMonths(current, -1) ? "previous" : "older";
-  return { job: "gridmeter_accounting", site, submit_host: submitHost, period };
-}
-
-/** The figures in Prometheus' text format. The time of the last success is only in those of a success. */
-export async function exposition({ month }: RunItem, figures: ItemFigures): Promise<string> {
-  const registry = new Registry();
-  const gauge = (name: string, help: string, value: number | undefined): void => {
-    if (value === undefined) return;
-    new Gauge({ name: `gridmeter_accounting_${name}`, help, registers: [registry] }).set(value);
-  };
-  const { kind, at, leftOut } = figures;
-  gauge("last_run_timestamp_seconds", "When the unit was last worked on.", at);
-  gauge(
-    "last_success_timestamp_seconds",
-    "When the unit was last counted and, where there was anything new, published.",
-    kind === "done" ? at : undefined,
-  );
-  gauge("month_timestamp_seconds", "Start of the month that these figures are of.", startOf(month));
-  gauge("duration_seconds", "How long the last invocation for the unit took.", figures.duration);
-  gauge(
-    "refused",
-    "1 if the month was refused (guard, pins, unseen monitoring) and not published.",
-    kind === "refused" ? 1 : 0,
-  );
-  gauge("failed", "1 if the month could not be counted or stored.", kind === "failed" || kind === "hopeless" ? 1 : 0);
-  gauge("jobs", "Jobs of the month that were counted.", figures.jobs);
-  gauge("messages", "Messages that the last run stored for the spooler.", figures.messages);
-  gauge("days_asked", "Days that the last run asked Prometheus for.", figures.daysAsked);
-  if (leftOut !== undefined) {
-    const help = "Pods of the month that were left out, by reason; no_end and not_finished are of the days asked.";
-    const left = new Gauge({
-      name: "gridmeter_accounting_left_out",
-      help,
-      labelNames: ["reason"],
-      registers: [registry],
-    });
-    for (const [reason, count] of Object.entries(leftOut)) left.set({ reason }, count);
-  }
-  return registry.metrics();
+): UnitFigures {
+  const units = summary?.months.find((each) => each.month === unit.month)?.units ?? [];
+  const messages = units.reduce((sum, each) => sum + (each.keys?.length ?? 0), 0);
+  const counted = summary === undefined || kind === "continued" ? undefined : countOf(summary, unit);
+  return { unit, outcome: outcomeOf(kind), messages, ...time, ...(counted === undefined ? {} : { counted }) };
 }
 
 /** A Pushgateway and how to talk to it. */

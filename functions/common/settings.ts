@@ -10,8 +10,21 @@ import { TooLong, readBody } from "../../lib/accounting/store/s3.ts";
 import { GridmeterError } from "../../lib/shared/errors.ts";
 import { type Parts, logger, needed, refuseCredentials, variable } from "./runtime.ts";
 
-/** The event says what the run covers, and the bucket is where its messages go and its ledger is. */
-const NOT_HERE = ["PUBLISHING_MODE", "QUERY_START", "QUERY_END", "OUTPUT_PATH", "LEDGER_PATH"];
+/**
+ * The event says what the run covers, and the bucket is where its messages go and its ledger is. Metrics are pushed by
+ * functions/common/metrics.ts, and a fault in their settings fails no run.
+ */
+const NOT_HERE = [
+  "PUBLISHING_MODE",
+  "QUERY_START",
+  "QUERY_END",
+  "OUTPUT_PATH",
+  "LEDGER_PATH",
+  "PUSHGATEWAY_URL",
+  "PUSHGATEWAY_AUTH_HEADER",
+  "PUSHGATEWAY_CA_FILE",
+  "METRICS_FILE",
+];
 
 /**
  * The settings of a function: the command line's variables, and those of which only a name is in the environment

@@ -21,6 +21,8 @@ export type TenantMonthSummary = {
   readonly jobsWithoutCpu: number;
   /** settled days, and days that the next run counts again */
   readonly days: { readonly settled: number; readonly open: number };
+  /** when monitoring was not seen, epoch seconds */
+  readonly gaps: readonly { readonly from: number; readonly to: number }[];
   readonly warnings: readonly string[];
   readonly error: ErrorSummary | null;
 };
@@ -67,6 +69,7 @@ function tenantMonth(month: CountedMonth): TenantMonthSummary {
       settled: month.days.filter((day) => month.settled.has(day.day)).length,
       open: month.days.filter((day) => !month.settled.has(day.day)).length,
     },
+    gaps: month.gaps,
     warnings: month.warnings,
     error: month.error === undefined ? null : errorSummary(month.error),
   };

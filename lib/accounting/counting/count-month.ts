@@ -1,10 +1,10 @@
-import type { Sighting } from "../model/monitoring.ts";
+import type { Sighting, Window } from "../model/monitoring.ts";
 import type { Tenant } from "../model/tenant.ts";
 import { HOUR } from "../model/time.ts";
 import { type Period } from "../model/periods.ts";
 import type { CpuSeen } from "./cadvisor.ts";
 import type { JobList } from "./jobs.ts";
-import { type Findings, comparedWith, refusalOf, warningsOf } from "./month-faults.ts";
+import { type Findings, comparedWith, gapsOf, refusalOf, warningsOf } from "./month-faults.ts";
 import type { PlanOptions } from "./month-plan.ts";
 import { type OpenMonth, daysOf } from "./month-in-progress.ts";
 import { type DayUsage, jobsOf } from "./usage.ts";
@@ -22,6 +22,8 @@ export type CountedMonth = {
   /** for job records: the jobs of the days that were asked for in this run */
   readonly jobs: ReadonlyMap<string, JobList>;
   readonly warnings: readonly string[];
+  /** when monitoring was not seen in the month, ascending */
+  readonly gaps: readonly Window[];
   /** there is nothing to publish yet: the month is minutes old, or lies before ACCOUNTING_SINCE */
   readonly empty: boolean;
   /** where too much measured CPU use is missing: what cAdvisor shows of the day that lacks most of it */
@@ -68,7 +70,8 @@ export async function countedMonth(
   };
   const error = month.error ?? (empty || allowIncomplete ? undefined : refusalOf(findings));
   const warnings = warningsOf(findings, sighting.upOnly, allowIncomplete);
-  return { tenant, period, days, settled, jobs, warnings, empty, ...(error === undefined ? {} : { error }) };
+  const gaps = gapsOf(findings);
+  return { tenant, period, days, settled, jobs, warnings, gaps, empty, ...(error === undefined ? {} : { error }) };
 }
 
 function settledDays({ plan, observed, fresh }: OpenMonth): ReadonlySet<string> {

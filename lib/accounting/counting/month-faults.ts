@@ -1,6 +1,6 @@
 import { GridmeterError } from "../../shared/errors.ts";
 import { joined } from "../model/gaps.ts";
-import type { Sighting } from "../model/monitoring.ts";
+import type { Sighting, Window } from "../model/monitoring.ts";
 import type { Tenant } from "../model/tenant.ts";
 import { DAY, endOfMonth, showDays, showStretches } from "../model/time.ts";
 import { type Period } from "../model/periods.ts";
@@ -224,12 +224,18 @@ export function warningsOf(
   ];
 }
 
-/** One line a month for all gaps. A gap over midnight is listed as one; whole days that --allow-incomplete leaves out are counted. */
-function gapWarning({ tenant, month, days, unseenDays }: Findings, allowIncomplete: boolean): readonly string[] {
-  const { plan, observed } = month;
+/** All gaps of the month, ascending. A gap over midnight is one. */
+export function gapsOf({ month: { plan, observed }, days }: Pick<Findings, "month" | "days">): readonly Window[] {
   const counted = new Set(days.map(({ day }) => day));
   const others = plan.days.filter((day) => !counted.has(day)).flatMap((day) => observed.get(day)?.gaps ?? []);
-  const gaps = joined([...days.flatMap((day) => day.gaps), ...others]);
+  return joined([...days.flatMap((day) => day.gaps), ...others]);
+}
+
+/** One line a month for all gaps. Whole days that --allow-incomplete leaves out are counted. */
+function gapWarning(findings: Findings, allowIncomplete: boolean): readonly string[] {
+  const { tenant, month, unseenDays } = findings;
+  const { plan } = month;
+  const gaps = gapsOf(findings);
   if (gaps.length === 0) return [];
   const missing = allowIncomplete ? unseenDays.length : 0;
   const without = missing === 0 ? "" : `, published without ${missing} whole ${missing === 1 ? "day" : "days"}`;

@@ -10,6 +10,7 @@ import {
   isDirqDirectory,
   isDirqElement,
   newDirqName,
+  timeOfDirqElement,
 } from "./queue.ts";
 
 /** ssmsend's queue with `path_type: dirq`, file by file as python-dirq's QueueSimple reads it. */
@@ -56,7 +57,7 @@ class OpenDirq implements OpenQueue {
         const files = folder.names();
         for (const file of files.filter(isDirqElement).sort()) {
           const name = `${directory}/${file}`;
-          messages.push({ name, read: () => this.#read(name) });
+          messages.push({ name, since: timeOfDirqElement(file), read: () => this.#read(name) });
         }
         await dropOrphans(folder, files);
       } finally {

@@ -45,7 +45,7 @@ class OpenDirectory implements OpenQueue {
   }
 
   async list(): Promise<readonly QueuedMessage[]> {
-    const found: (QueuedMessage & { readonly mtime: bigint })[] = [];
+    const found: (Omit<QueuedMessage, "since"> & { readonly mtime: bigint })[] = [];
     for (const name of this.#root.names()) {
       const stat = this.#root.stat(name);
       // ssmsend passes over folders, but follows a link to a file.
@@ -53,7 +53,7 @@ class OpenDirectory implements OpenQueue {
       found.push({ name, read: () => this.#read(name), mtime: stat.mtimeNs });
     }
     found.sort((a, b) => (a.mtime === b.mtime ? (a.name < b.name ? -1 : 1) : a.mtime < b.mtime ? -1 : 1));
-    return found.map(({ name, read }) => ({ name, read }));
+    return found.map(({ name, read, mtime }) => ({ name, read, since: Number(mtime / 1_000_000_000n) }));
   }
 
   async replace(older: readonly string[], bodies: readonly string[]): Promise<ReplaceResult> {

@@ -4,6 +4,8 @@ export const LARGEST_QUEUED = 16 * 1024 * 1024;
 /** A message that ssmsend would see, by the name under which the queue knows it. */
 export type QueuedMessage = {
   readonly name: string;
+  /** when it was put there, epoch seconds */
+  readonly since: number;
   /** its text; undefined if it was sent meanwhile, or is no file and was set aside */
   readonly read: () => Promise<string | undefined>;
 };
@@ -54,6 +56,11 @@ export function isDirqElement(name: string): boolean {
 
 function hex(value: number, digits: number): string {
   return value.toString(16).padStart(digits, "0");
+}
+
+/** When a message was put into a dirq, epoch seconds: an element's name begins with it. */
+export function timeOfDirqElement(name: string): number {
+  return Number.parseInt(name.slice(0, 8), 16);
 }
 
 let last = 0;

@@ -1,5 +1,6 @@
 import { accessSync, constants, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
+import type { z } from "zod";
 import type { Raw } from "../../shared/config-values.ts";
 import { GridmeterError, errorText } from "../../shared/errors.ts";
 import { readTextFile } from "../../shared/fs.ts";
@@ -21,6 +22,8 @@ type Overrides = {
   readonly end?: string | undefined;
   readonly output?: string | undefined;
   readonly ledger?: string | undefined;
+  readonly pushgateway?: string | undefined;
+  readonly metricsFile?: string | undefined;
 };
 
 type LoadRequest = {
@@ -51,6 +54,7 @@ const FILES = [
   "PROMETHEUS_CA_FILE",
   "PROMETHEUS_CLIENT_CERT_FILE",
   "PROMETHEUS_CLIENT_KEY_FILE",
+  "PUSHGATEWAY_CA_FILE",
 ];
 
 /**
@@ -109,13 +113,20 @@ function gathered({ env, envFile, overrides = {}, directory = process.cwd() }: L
     QUERY_END: overrides.end,
     OUTPUT_PATH: overrides.output,
     LEDGER_PATH: overrides.ledger,
+    PUSHGATEWAY_URL: overrides.pushgateway,
+    METRICS_FILE: overrides.metricsFile,
   };
   const merged = {
     ...absolute(Object.fromEntries(file.values), envPath === undefined ? directory : dirname(envPath)),
     ...absolute(definedOnly(env), directory),
     ...definedOnly(options),
   };
-  checkFilled({ "--output": overrides.output, "--ledger": overrides.ledger });
+  checkFilled({
+    "--output": overrides.output,
+    "--ledger": overrides.ledger,
+    "--pushgateway": overrides.pushgateway,
+    "--metrics-file": overrides.metricsFile,
+  });
   return { merged, names: judgeNames(file, env) };
 }
 
@@ -203,6 +214,12 @@ function fileProblem(setting: string, path: string, cause: unknown, tenant?: str
   };
 }
 
+/** Where a run's own metrics go: to a Pushgateway, into a file, to both, or nowhere. */
+export type MetricsPlaces = {
+  readonly gateway?: { readonly url: string; readonly authHeader?: string; readonly caFile?: string };
+  readonly file?: string;
+};
+
 export type Settings = {
   readonly tenants: readonly { readonly tenant: Tenant; readonly connection: Connection }[];
   readonly mode: "auto" | "gap";
@@ -213,6 +230,8 @@ export type Settings = {
   readonly output: string;
   /** as written; `parseLedgerPlace` reads it and finds nothing wrong with it */
   readonly ledger: string;
+  /** where the run's own metrics go */
+  readonly metrics: MetricsPlaces;
   /** allowed, but seldom meant; one line each */
   readonly warnings: readonly string[];
 };
@@ -253,7 +272,20 @@ export function parseSettings(env: Raw, tenantsFileText?: string, names: Names =
     ...(queryEnd === undefined ? {} : { queryEnd }),
     output,
     ledger,
+    metrics: metricsPlaces(run.full),
     warnings: problemLines([...names.unset, ...names.warnings, ...parsed.flatMap((one) => one.warnings)], tenantNames),
+  };
+}
+
+function metricsPlaces(settings: z.output<typeof runSettings>): MetricsPlaces {
+  const { PUSHGATEWAY_URL: url, PUSHGATEWAY_AUTH_HEADER: authHeader, PUSHGATEWAY_CA_FILE: caFile } = settings;
+  const gateway = {
+    ...(authHeader === undefined ? {} : { authHeader }),
+    ...(caFile === undefined ? {} : { caFile }),
+  };
+  return {
+    ...(url === undefined ? {} : { gateway: { url, ...gateway } }),
+    ...(settings.METRICS_FILE === undefined ? {} : { file: settings.METRICS_FILE }),
   };
 }
 

@@ -102,6 +102,32 @@ export const runSettings = z.object({
     example: "tenants.yaml",
     otherwise: "one tenant, named after its namespace",
   }),
+  PUSHGATEWAY_URL: asWritten(parseServer).optional().register(about, {
+    meaning: "A Pushgateway that gets the accounting's own metrics after each run of `gridmeter account`.",
+    example: "http://pushgateway.example.org:9091",
+    otherwise: "nothing is pushed",
+    unit: "http(s) URL",
+    quote: maskServer,
+    option: "--pushgateway",
+  }),
+  PUSHGATEWAY_AUTH_HEADER: parsedBy(parseAuthorization).optional().register(about, {
+    meaning: "Value of the `Authorization` header for the Pushgateway.",
+    example: "Bearer TOKEN",
+    otherwise: "no such header",
+    secret: true,
+  }),
+  PUSHGATEWAY_CA_FILE: fileName.optional().register(about, {
+    meaning: "PEM file with the certificates of a further authority to trust at the Pushgateway.",
+    example: "/etc/ssl/certs/site-ca.pem",
+    otherwise: "only Node's built-in authorities",
+  }),
+  METRICS_FILE: fileName.optional().register(about, {
+    meaning:
+      "A file that gets the same metrics, for the textfile collector of node_exporter; its name ends in `.prom`. Used as written, like OUTPUT_PATH.",
+    example: "/var/lib/prometheus/node-exporter/gridmeter.prom",
+    otherwise: "no file is written",
+    option: "--metrics-file",
+  }),
 });
 
 /** Settings of one tenant; each may stand in the environment for all tenants and in the tenants file for one. */

@@ -56,6 +56,7 @@ function counted(of: Tenant, jobs: readonly Job[], settled: readonly string[] = 
     settled: new Set(settled),
     jobs: new Map(DAYS.map((day) => [day, new JobList(jobs.filter((job) => dayOf(job) === day))])),
     warnings: [],
+    gaps: [],
     empty: false,
   };
 }

@@ -1,18 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { groupPath } from "../../../lib/shared/pushgateway.ts";
-import { type ItemFigures, exposition, groupingOf } from "../../../functions/common/metrics.ts";
-import type { RunItem } from "../../../functions/common/work-item.ts";
+import { type UnitFigures, pushedText, unitGrouping, unitMetrics } from "../../../lib/accounting/metrics.ts";
 import { stopBefore } from "../../../functions/common/runtime.ts";
 import { at } from "../accounting/world.ts";
 
-const item = (month: string): RunItem => ({
-  v: 1,
-  site: "S",
-  submitHost: "h/ns",
-  month,
-  mode: "gap",
-  run: { id: "x", now: at("2025-03-01T06:00") },
-});
+const unit = (month: string) => ({ site: "S", submitHost: "h/ns", month });
+const grouping = (month: string) => unitGrouping(unit(month), at("2025-03-01T06:00"));
 
 describe("an invocation's time", () => {
   test("of 15 minutes five are kept, and no query gets more than half of that", () => {
@@ -37,35 +30,34 @@ describe("an invocation's time", () => {
 
 describe("the group on the Pushgateway", () => {
   test("does not grow with the months: current, previous, and all others together", () => {
-    expect(["2025-03", "2025-02", "2025-01", "2019-07"].map((month) => groupingOf(item(month))["period"])).toEqual([
+    expect(["2025-03", "2025-02", "2025-01", "2019-07"].map((month) => grouping(month)["period"])).toEqual([
       "current",
       "previous",
       "older",
       "older",
     ]);
-    expect(groupPath(groupingOf(item("2025-03")))).toBe(
+    expect(groupPath(grouping("2025-03"))).toBe(
       "/metrics/job/gridmeter_accounting/period/current/site/S/submit_host@base64/aC9ucw",
     );
   });
 });
 
 describe("the figures as metrics", () => {
-  const figures: ItemFigures = {
-    kind: "done",
-    jobs: 3,
-    leftOut: { no_start: 1 },
-    daysAsked: 4,
+  const figures: UnitFigures = {
+    unit: unit("2025-02"),
+    outcome: "done",
+    counted: { jobs: 3, coreSeconds: 7200.5, gapSeconds: 3600, leftOut: { no_start: 1 }, daysAsked: 4 },
     messages: 2,
     duration: 1.5,
     at: 1000,
   };
-  const values = async (more: Partial<ItemFigures>): Promise<string[]> =>
-    (await exposition(item("2025-02"), { ...figures, ...more }))
+  const values = (more: Partial<UnitFigures>): string[] =>
+    pushedText(unitMetrics({ ...figures, ...more }))
       .split("\n")
       .filter((line) => line !== "" && !line.startsWith("#"));
 
-  test("of a success", async () => {
-    expect(await values({})).toEqual([
+  test("of a success", () => {
+    expect(values({})).toEqual([
       "gridmeter_accounting_last_run_timestamp_seconds 1000",
       "gridmeter_accounting_last_success_timestamp_seconds 1000",
       `gridmeter_accounting_month_timestamp_seconds ${at("2025-02-01")}`,
@@ -73,6 +65,8 @@ describe("the figures as metrics", () => {
       "gridmeter_accounting_refused 0",
       "gridmeter_accounting_failed 0",
       "gridmeter_accounting_jobs 3",
+      "gridmeter_accounting_core_seconds 7200.5",
+      "gridmeter_accounting_gap_seconds 3600",
       "gridmeter_accounting_messages 2",
       "gridmeter_accounting_days_asked 4",
       'gridmeter_accounting_left_out{reason="no_start"} 1',
@@ -82,18 +76,16 @@ describe("the figures as metrics", () => {
   test.each([
     ["refused", 1, 0],
     ["failed", 0, 1],
-    ["hopeless", 0, 1],
     ["continued", 0, 0],
-  ] as const)("of what was %s: no time of a success", async (kind, refused, failed) => {
-    const lines = await values({ kind });
+  ] as const)("of what was %s: no time of a success", (outcome, refused, failed) => {
+    const lines = values({ outcome });
     expect(lines).toContain(`gridmeter_accounting_refused ${refused}`);
     expect(lines).toContain(`gridmeter_accounting_failed ${failed}`);
     expect(lines.join("\n")).not.toContain("last_success");
   });
 
-  test("what was not counted is absent, never 0", async () => {
-    const bare: ItemFigures = { kind: "failed", messages: 0, duration: 1, at: 1000 };
-    const text = await exposition(item("2025-02"), bare);
-    expect(text).not.toMatch(/_jobs|_days_asked|_left_out/);
+  test("what was not counted is absent, never 0", () => {
+    const bare: UnitFigures = { unit: unit("2025-02"), outcome: "failed", messages: 0, duration: 1, at: 1000 };
+    expect(pushedText(unitMetrics(bare))).not.toMatch(/_jobs|_core_seconds|_gap_seconds|_days_asked|_left_out/);
   });
 });

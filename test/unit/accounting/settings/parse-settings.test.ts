@@ -31,6 +31,7 @@ test("what KAPEL needs is enough, and its defaults hold", () => {
   expect(parseSettings(BASE)).toEqual({
     mode: "auto",
     output: "./gridmeter-data/outgoing",
+    metrics: {},
     ledger: "./gridmeter-data/ledger",
     warnings: [],
     tenants: [
@@ -337,4 +338,18 @@ test("a port in the submit host is no matter in summaries", () => {
 
 test("unknown variables of the environment are ignored", () => {
   expect(only({ NAMESPAC: "x", PATH: "/bin" }).tenant.name).toBe("jobs");
+});
+
+test("where the run's own metrics go", () => {
+  const { metrics } = parseSettings({
+    ...BASE,
+    PUSHGATEWAY_URL: "https://gateway.example.org",
+    PUSHGATEWAY_AUTH_HEADER: "Bearer abc",
+    PUSHGATEWAY_CA_FILE: "/ca.pem",
+    METRICS_FILE: "gridmeter.prom",
+  });
+  expect(metrics).toEqual({
+    gateway: { url: "https://gateway.example.org", authHeader: "Bearer abc", caFile: "/ca.pem" },
+    file: "gridmeter.prom",
+  });
 });
