@@ -254,23 +254,11 @@ describe("the systemd unit", () => {
   });
 });
 
-describe("the image", () => {
+describe("the agent's image", () => {
   const dockerfile = text("docker/Dockerfile");
   const installed = /--no-install-recommends (?<packages>[\w .-]+?) \\/
     .exec(dockerfile)
     ?.groups?.["packages"]?.split(" ");
-
-  test("has Node 24, an init that reaps, and the bundle", () => {
-    expect(dockerfile).toMatch(/^FROM node:24-slim$/m);
-    expect(dockerfile).toMatch(
-      /^ENTRYPOINT \["\/usr\/bin\/tini", "-s", "--", "\/usr\/local\/bin\/gridmeter-agent"\]$/m,
-    );
-    expect(dockerfile).toMatch(/^COPY --chmod=755 dist\/gridmeter-agent\.cjs \/usr\/local\/bin\/gridmeter-agent$/m);
-    expect(text("docker/Dockerfile.dockerignore").trim().split("\n").slice(-2)).toEqual([
-      "*",
-      "!dist/gridmeter-agent.cjs",
-    ]);
-  });
 
   test("has every command that probes run by default, but for those that belong to the node", () => {
     const packages: Readonly<Record<string, string>> = {
