@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { ABOUT, type About } from "../lib/accounting/settings/table.ts";
 import { ERRORS, errorText } from "../lib/shared/errors.ts";
+import { chartDoc } from "./docs-chart.ts";
 import { metricsDoc } from "./docs-metrics.ts";
 
 /** A generated file: its path from the root of the project, and what it must hold. */
@@ -41,6 +42,7 @@ export function generatedDocs(): readonly GeneratedDoc[] {
     { path: "docs/configuration.md", text: configuration() },
     { path: "docs/errors.md", text: errors() },
     { path: "docs/metrics.md", text: metricsDoc(NOTE, table) },
+    { path: "docs/chart.md", text: chartDoc(table) },
   ];
 }
 
