@@ -44,6 +44,7 @@ const TOOLS = {
   },
   /** what the cases beside a checkout (shared/cases) are run with */
   faketime: { find: () => onPath("faketime"), debian: { name: "faketime" } },
+  logrotate: { find: () => onPath("logrotate"), debian: { name: "logrotate" } },
   curl: { find: () => onPath("curl"), debian: { name: "curl" } },
   /** the Python that has dirq */
   dirq: {

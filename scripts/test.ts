@@ -83,6 +83,8 @@ try {
     "cfnLint",
     "helm",
     "kubectl",
+    "logrotate",
+    "logrotate",
   ] as const;
   const forCases = existsSync(resolve(root, "..", "shared", "cases")) ? (["faketime", "curl"] as const) : [];
   step("tools", () => (ensureTools([...tools, ...forCases]), 0));

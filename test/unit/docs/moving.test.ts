@@ -32,7 +32,7 @@ const KUANTIFIER = [
     "prometheus_auth.secret",
     "prometheus_auth.key",
   ].map((key) => `processor.${key}`),
-  ...["resources", "enabled", "image_repository", "image_tag", "host", "existingSecret", "x509cert", "x509key"].map(
+  ...["enabled", "resources", "image_repository", "image_tag", "host", "existingSecret", "x509cert", "x509key"].map(
     (key) => `ssmsend.${key}`,
   ),
   ...["resources", "image_repository", "image_tag", "config"].map((key) => `gratia.${key}`),
@@ -41,17 +41,23 @@ const KUANTIFIER = [
   "extraObjects",
 ];
 const KAPEL = [
-  ...[
-    "PROMETHEUS_SERVER",
-    "PROMETHEUS_AUTH_HEADER",
-    "PUBLISHING_MODE",
-    "NAMESPACE",
-    "SUMMARIZE_RECORDS",
-    "QUERY_START",
-    "QUERY_END",
-  ],
-  ...["QUERY_TIMEOUT", "OUTPUT_PATH", "SITE_NAME", "SUBMIT_HOST", "BENCHMARK_VALUE", "VO_NAME", "INFRASTRUCTURE_TYPE"],
-  ...["INFRASTRUCTURE_DESCRIPTION", "NODECOUNT", "PROCESSORS"],
+  "PROMETHEUS_SERVER",
+  "PROMETHEUS_AUTH_HEADER",
+  "PUBLISHING_MODE",
+  "NAMESPACE",
+  "SUMMARIZE_RECORDS",
+  "QUERY_START",
+  "QUERY_END",
+  "QUERY_TIMEOUT",
+  "OUTPUT_PATH",
+  "SITE_NAME",
+  "SUBMIT_HOST",
+  "BENCHMARK_VALUE",
+  "VO_NAME",
+  "INFRASTRUCTURE_TYPE",
+  "INFRASTRUCTURE_DESCRIPTION",
+  "NODECOUNT",
+  "PROCESSORS",
 ];
 
 /** The rows of the table below a heading, cell by cell. */
