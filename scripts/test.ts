@@ -84,7 +84,6 @@ try {
     "helm",
     "kubectl",
     "logrotate",
-    "logrotate",
   ] as const;
   const forCases = existsSync(resolve(root, "..", "shared", "cases")) ? (["faketime", "curl"] as const) : [];
   step("tools", () => (ensureTools([...tools, ...forCases]), 0));
