@@ -268,3 +268,47 @@ describe("reap", () => {
     expect(objects.filter(({ metadata }) => metadata.name.endsWith("-reap"))).toEqual([]);
   });
 });
+
+describe("the accounting's network policy", () => {
+  const ports = async (values: Values): Promise<readonly unknown[]> => {
+    const policy = z
+      .looseObject({
+        policyTypes: z.unknown(),
+        egress: z.array(z.object({ ports: z.array(z.looseObject({ port: z.int() })) })),
+      })
+      .parse(find(await render(values), "NetworkPolicy", "-accounting")["spec"]);
+    expect(policy.policyTypes).toEqual(["Ingress", "Egress"]);
+    expect(policy).not.toHaveProperty("ingress");
+    return policy.egress.map((rule) => rule.ports.map(({ port }) => port).toSorted((a, b) => a - b));
+  };
+
+  test("lets out to names, Prometheus, the Pushgateway and AMS, and nobody in", async () => {
+    expect(await ports(FULL)).toEqual([
+      [53, 53],
+      [443, 8443, 9090, 9091],
+    ]);
+  });
+
+  test("knows the port that an address leaves out, and each tenant's", async () => {
+    const values = withValue(
+      withValue(FULL, "accounting.config.PROMETHEUS_SERVER", "http://prometheus.example.org/prefix"),
+      "accounting.tenants",
+      [{ name: "east", PROMETHEUS_SERVER: "https://[2001:db8::1]:9443" }],
+    );
+    expect(await ports(values)).toEqual([
+      [53, 53],
+      [80, 443, 8443, 9091, 9443],
+    ]);
+  });
+
+  test("has no rule that allows all where it knows of none", async () => {
+    const bare = {
+      accounting: {
+        extraEnvFrom: [{ secretRef: { name: "settings" } }],
+        send: { method: "none" },
+        networkPolicy: { enabled: true },
+      },
+    };
+    expect(await ports(bare)).toEqual([[53, 53]]);
+  });
+});

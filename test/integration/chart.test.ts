@@ -118,7 +118,7 @@ describe("values", () => {
     const config = {
       NODECOUNT: 12_345_678,
       BENCHMARK_VALUE: 10.25,
-      SUMMARIZE_RECORDS: true,
+      SUMMARIZE_RECORDS: false,
       VO_NAME: "yes",
       SITE_NAME: "1e3",
     };
@@ -133,7 +133,7 @@ describe("values", () => {
     expect(map?.["data"]).toMatchObject({
       NODECOUNT: "12345678",
       BENCHMARK_VALUE: "10.25",
-      SUMMARIZE_RECORDS: "true",
+      SUMMARIZE_RECORDS: "false",
       VO_NAME: "yes",
       SITE_NAME: "1e3",
     });

@@ -71,8 +71,11 @@ affinity: {{ toYaml . | nindent 2 }}
 - ports:
     - { protocol: UDP, port: 53 }
     - { protocol: TCP, port: 53 }
+{{- /* A rule without ports would allow them all. */ -}}
+{{- if . }}
 - ports:
 {{- range (uniq .) }}
     - { protocol: TCP, port: {{ . }} }
+{{- end }}
 {{- end }}
 {{- end -}}
