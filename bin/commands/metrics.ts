@@ -13,7 +13,7 @@ import {
   unitMetrics,
   unsentMetrics,
 } from "../../lib/accounting/metrics.ts";
-import { type Request, periods } from "../../lib/accounting/model/time.ts";
+import { type Request, periods } from "../../lib/accounting/model/periods.ts";
 import type { OpenOutbox } from "../../lib/accounting/ports.ts";
 import type { RunResult } from "../../lib/accounting/run.ts";
 import type { LoadedSettings } from "../../lib/accounting/settings/load.ts";

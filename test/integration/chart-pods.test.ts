@@ -168,6 +168,7 @@ describe("the agent's rights", () => {
     "docker-inspect",
     "docker-logs",
     "nvidia-smi",
+    "amd-smi",
     "rocm-smi",
     "iftop",
     "lsof",
@@ -211,6 +212,7 @@ describe("the agent's rights", () => {
     ["docker-inspect", { mounts: ["/host/run"] }],
     ["docker-logs", { mounts: ["/host/run"] }],
     ["nvidia-smi", { hostPID: true, privileged: true, mounts: ["/dev"] }],
+    ["amd-smi", { hostPID: true, privileged: true, mounts: ["/dev"] }],
     ["rocm-smi", { hostPID: true, privileged: true, mounts: ["/dev"] }],
     ["iftop", { hostNetwork: true, added: ["NET_ADMIN", "NET_RAW"] }],
     [

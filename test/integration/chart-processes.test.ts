@@ -1,69 +1,47 @@
 // The chart's pods as processes: what helm renders, against a real Prometheus and what stands in for ssmsend.
 import { spawnSync } from "node:child_process";
-import { chmodSync, cpSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { cpSync, readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { readMessage } from "../../lib/accounting/apel/read.ts";
-import { monthOf } from "../../lib/accounting/model/time.ts";
-import { demoCluster, NONE, simulate, truth } from "../simulator/index.ts";
 import { withValue } from "../support/chart-values.ts";
 import { type Values, render } from "../support/helm.ts";
 import { type PodHost, type PodRun, claimFolder, linesOf, podOf, runPod } from "../support/pod-run.ts";
-import type { PrometheusServer } from "../support/prometheus-server.ts";
-import { bundledCli, leastSettings, runCli } from "../support/run-cli.ts";
-import { serveSeries } from "../support/serve-series.ts";
-import { scratchDirectory } from "../support/store-script.ts";
+import {
+  CLAIM,
+  CURRENT,
+  GOOD,
+  type PodWorld,
+  endings,
+  onlyCurrent,
+  queuedOn,
+  recordsOf,
+  runOnce as runOn,
+  startPodWorld,
+} from "../support/pod-world.ts";
+import { runCli } from "../support/run-cli.ts";
 
-const DAY = 86_400;
-const real = new Date();
-const now = Date.UTC(real.getUTCFullYear(), real.getUTCMonth() - 1, 16, 9, 41, 7) / 1000;
-const CURRENT = monthOf(now);
-const CLOCK = fileURLToPath(new URL("../support/shifted-clock.ts", import.meta.url));
 const SSMSEND = fileURLToPath(new URL("../support/ssmsend-stand-in.py", import.meta.url));
-const demo = demoCluster({ now, namespace: "grid", rounds: 1, scrapeInterval: 120 });
-/** Of the previous month a whole day was not seen, so it is refused; the current one is good. */
-const lostDay = demo.from + 12 * DAY;
-const cluster = {
-  ...demo,
-  outages: [...demo.outages, { from: lostDay - 3600, to: lostDay + DAY + 3600, kind: "absent" as const }],
-};
-const { jobs } = truth(cluster, CURRENT).get("grid") ?? NONE;
-const CLAIM = "site-gridmeter-accounting";
-
-let server: PrometheusServer;
-let scratch: Awaited<ReturnType<typeof scratchDirectory>>;
+let world: PodWorld;
 let host: PodHost;
 let values: Values;
 let sent: string;
-let cli: readonly string[];
-let clock: string;
 
 beforeAll(async () => {
-  expect(jobs).toBeGreaterThan(0);
-  scratch = await scratchDirectory();
-  chmodSync(scratch.path, 0o755);
-  clock = join(scratch.path, "clock");
-  writeFileSync(clock, `${now - Math.floor(real.getTime() / 1000)}`);
-  const [node = "", program = ""] = bundledCli(scratch.path);
-  cli = [node, "--import", CLOCK, program];
-  server = await serveSeries(simulate(cluster));
+  world = await startPodWorld();
 }, 180_000);
 
 beforeEach(() => {
-  const place = mkdtempSync(join(scratch.path, "node-"));
-  chmodSync(place, 0o777);
-  sent = join(place, "sent");
-  host = {
-    place,
-    programs: { "gridmeter-accounting": cli },
+  host = world.host({
     secrets: { "host-certificate": { "x509cert.pem": "a certificate", "x509key.pem": "its key" } },
-    env: { SHIFTED_CLOCK: clock, SENT: sent },
-  };
+    env: {},
+  });
+  sent = join(host.place, "sent");
+  host = { ...host, env: { ...host.env, SENT: sent } };
   values = {
     accounting: {
-      config: leastSettings(server.url, { NAMESPACE: "grid", SUBMIT_HOST: "k8s.example.org/grid" }),
+      config: world.settings,
       send: {
         method: "ssmsend",
         existingSecret: "host-certificate",
@@ -76,35 +54,11 @@ beforeEach(() => {
   };
 });
 
-afterAll(async () => {
-  await server.stop();
-  await scratch.remove();
-});
+afterAll(() => world.stop());
 
-const onlyCurrent = (of: Values): Values => withValue(of, "accounting.config.ACCOUNTING_SINCE", `${CURRENT}-01`);
-
-async function runOnce(of: Values, more: Partial<PodHost> = {}): Promise<PodRun> {
-  const objects = await render(of);
-  return runPod(objects, podOf(objects, "CronJob", "-accounting"), { ...host, ...more });
-}
-
-/** What was sent, in order: kind, month and number of jobs. */
-function sentRecords(): readonly string[] {
-  const bodies = linesOf(sent).map((line) => z.string().parse(JSON.parse(line)));
-  return bodies.flatMap((body) =>
-    readMessage(body, Date.now() / 1000).map((record) => {
-      if (record.kind !== "summary" && record.kind !== "sync") throw new Error(`a record of kind ${record.kind}`);
-      return `${record.kind} ${record.year}-${String(record.month).padStart(2, "0")} ${record.numberOfJobs}`;
-    }),
-  );
-}
-const GOOD = [`summary ${CURRENT} ${jobs}`, `sync ${CURRENT} ${jobs}`];
-const endings = ({ containers }: PodRun): Readonly<Record<string, number | null>> =>
-  Object.fromEntries(Object.entries(containers).map(([name, { code }]) => [name, code]));
-const queued = (): readonly string[] => {
-  const queue = join(claimFolder(host, CLAIM), "outgoing");
-  return readdirSync(queue, { recursive: true, encoding: "utf8" }).filter((name) => /[0-9a-f]{14}$/.test(name));
-};
+const runOnce = (of: Values, more: Partial<PodHost> = {}): Promise<PodRun> => runOn(of, { ...host, ...more });
+const sentRecords = (): readonly string[] => recordsOf(linesOf(sent).map((line) => z.string().parse(JSON.parse(line))));
+const queued = (): readonly string[] => queuedOn(host);
 
 describe("with ssmsend beside it", () => {
   test("a first month is counted and sent, and the pod succeeds; the next day there is nothing new to send", async () => {
@@ -178,13 +132,13 @@ describe("with ssmsend beside it", () => {
   test("a ledger from a host goes on in the cluster: settled days are not asked again, nothing is sent twice", async () => {
     const at = join(host.place, "host");
     const env = {
-      ...leastSettings(server.url, { NAMESPACE: "grid", SUBMIT_HOST: "k8s.example.org/grid" }),
+      ...world.settings,
       ACCOUNTING_SINCE: `${CURRENT}-01`,
-      SHIFTED_CLOCK: clock,
+      SHIFTED_CLOCK: world.clock,
     };
     const before = await runCli(
       ["account", "--ledger", join(at, "ledger"), "--output", `dirq:${join(at, "outgoing")}`],
-      { cwd: host.place, env, program: cli },
+      { cwd: host.place, env, program: world.cli },
     );
     expect(before.code).toBe(0);
     // The volume is made by the pod's first mount; what is copied there belongs to the pod's user.

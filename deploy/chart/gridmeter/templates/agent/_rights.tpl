@@ -17,7 +17,7 @@
 {{- end -}}
 
 {{- define "gridmeter.agent.gpus" -}}
-{{- include "gridmeter.agent.any" (list . "nvidia-smi" "rocm-smi") -}}
+{{- include "gridmeter.agent.any" (list . "nvidia-smi" "amd-smi" "rocm-smi") -}}
 {{- end -}}
 
 {{- define "gridmeter.agent.docker" -}}
@@ -26,7 +26,7 @@
 
 {{/* The node's processes: for ps and lsof, for the processes that hold GPUs, and to enter the node's mounts. */}}
 {{- define "gridmeter.agent.hostPID" -}}
-{{- include "gridmeter.agent.any" (list . "ps" "lsof" "nvidia-smi" "rocm-smi" "crictl-stats") -}}
+{{- include "gridmeter.agent.any" (list . "ps" "lsof" "nvidia-smi" "amd-smi" "rocm-smi" "crictl-stats") -}}
 {{- end -}}
 
 {{- define "gridmeter.agent.hostNetwork" -}}
