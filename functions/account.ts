@@ -3,7 +3,7 @@ import type { Context, SQSBatchResponse, SQSEvent, SQSRecord } from "aws-lambda"
 import { sqsError, unitGroup } from "../lib/accounting/delivery/notifications.ts";
 import { GridmeterError } from "../lib/shared/errors.ts";
 import { tellItem } from "./common/metrics.ts";
-import { type Parts, lambdaParts, logger, needed, neededStore } from "./common/runtime.ts";
+import { type Parts, invocation, lambdaParts, logger, needed, neededStore } from "./common/runtime.ts";
 import { lambdaSettings } from "./common/settings.ts";
 import { type ItemResult, type WorkItem, parseWorkItem, runItem } from "./common/work-item.ts";
 
@@ -11,8 +11,7 @@ const parts = lambdaParts(process.env);
 
 /** Counts and publishes the units that the work queue asks for. Work that is to come again is in the answer by its id. */
 export const handler = async (event: SQSEvent, context: Context): Promise<SQSBatchResponse> => {
-  logger.addContext(context);
-  return accountBatch(event.Records, () => context.getRemainingTimeInMillis(), parts);
+  return invocation(context, () => accountBatch(event.Records, () => context.getRemainingTimeInMillis(), parts));
 };
 
 /**

@@ -422,7 +422,14 @@ test("events/reap.json: groups of dead agents go; the accounting's and everybody
     const left = (await listGroups(own.url)).map(({ grouping }) => grouping);
     expect(left).toHaveLength(3);
     expect(left).toEqual(expect.arrayContaining(others));
-    expect(await reap.invoke({ older: 3 })).toMatchObject({ kind: "error", errorType: "GridmeterError" });
+    const wrong = await reap.invoke({ older: 3 });
+    expect(wrong).toMatchObject({
+      kind: "error",
+      errorType: "GridmeterError",
+      // A summary, and no lines of the bundle.
+      trace: [expect.stringMatching(/^GridmeterError: config_invalid: The event of reap is wrong/)],
+    });
+    expect(reap.log()).toContain('"code":"config_invalid"');
   } finally {
     await own.stop();
   }

@@ -56,3 +56,15 @@ test("the previous month's messages, with nothing but the example's settings", {
   expect(counted).toContain(jobs);
   expect(jobs).toBeGreaterThan(10);
 });
+
+test("an error has its class' name and a summary, where osls shows the name of the constructor", async () => {
+  const wrong = ["invoke", "local", "-f", "plan", "--data", '{"mode":"gap"}'];
+  const { code, stdout } = await project.run("serverless", wrong);
+  expect(code).toBe(1);
+  const shown: unknown = JSON.parse(/^\{\n[^]*^\}$/m.exec(stdout)?.[0] ?? "null");
+  expect(shown).toMatchObject({
+    errorType: "GridmeterError",
+    errorMessage: expect.stringContaining("Nothing was put on the queue.") as string,
+    stackTrace: [expect.stringContaining("GridmeterError: period_invalid: ")],
+  });
+});
