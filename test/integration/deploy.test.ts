@@ -63,8 +63,6 @@ beforeAll(async () => {
   store = new S3Store({ client: moto.s3, bucket: BUCKET, prefix: "" });
   await writeFile(join(project.folder, "tenants.json"), TENANTS);
   await putParameter(moto, TENANTS_PARAMETER, TENANTS);
-  const build = await project.run("node", ["scripts/build-functions.ts"]);
-  if (build.code !== 0) throw new Error(build.output);
   deployment = await project.run("serverless", ["deploy"], deployEnv());
   if (deployment.code !== 0) throw new Error(deployment.output);
   template = await readTemplate(join(project.folder, ".serverless"), ["NamesTenants"], {

@@ -28,8 +28,6 @@ beforeAll(async () => {
   const own = example.replace("http://127.0.0.1:19090", prometheus.url);
   expect(own).not.toBe(example);
   await writeFile(join(project.folder, ".env.local"), own);
-  const build = await project.run("node", ["scripts/build-functions.ts"]);
-  if (build.code !== 0) throw new Error(build.output);
 }, 180_000);
 
 afterAll(async () => {
