@@ -47,16 +47,18 @@ const isSet = async (resolveVariable, ...names) => {
 const state = (isOn) => (isOn ? "ENABLED" : "DISABLED");
 
 /** Without settings a deployment is one to look at, and its schedule would fail each day. */
-module.exports.planState = async ({ resolveVariable }) =>
-  state(await isSet(resolveVariable, "PROMETHEUS_SERVER", "TENANTS_PARAMETER", "TENANTS_OBJECT"));
+const isPlanned = (resolveVariable) =>
+  isSet(resolveVariable, "PROMETHEUS_SERVER", "TENANTS_PARAMETER", "TENANTS_OBJECT");
+module.exports.planState = async ({ resolveVariable }) => state(await isPlanned(resolveVariable));
 
 /** Without a Pushgateway there is nothing to reap. */
 module.exports.reapState = async ({ resolveVariable }) => state(await isSet(resolveVariable, "PUSHGATEWAY_URL"));
 
-/** Hours after which the alarm no-success rings; 0: none can, since CloudWatch does not look back so far. */
+/** Hours after which the alarm no-success rings; 0: it does not: the schedule is off, or rarer than CloudWatch looks back. */
 module.exports.noSuccessHours = async ({ resolveVariable }) => {
   const expression = String(await resolveVariable("param:planSchedule"));
   const hours = Math.ceil(longestGap(expression) / HOUR) + SLACK;
+  if (!(await isPlanned(resolveVariable))) return 0;
   if (hours <= LONGEST) return hours;
   console.error(
     `gridmeter: warning: planSchedule=${JSON.stringify(expression)} is so seldom that the alarm no-success cannot watch it (CloudWatch looks back for a week), so there is none.`,

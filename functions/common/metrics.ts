@@ -8,7 +8,7 @@ import { type GatewayOptions, type Grouping, push } from "../../lib/shared/pushg
 import { isInTheClear } from "../../lib/shared/text.ts";
 import { type Parts, logger, metrics, refuseCredentials, variable } from "./runtime.ts";
 import { fileOf, parameterText } from "./settings.ts";
-import type { ItemResult, RunItem } from "./work-item.ts";
+import { type ItemResult, type RunItem, partOf } from "./work-item.ts";
 
 /** The accounting never waits long for its metrics, milliseconds. */
 const PUSH_DEADLINE_MS = 5_000;
@@ -18,7 +18,7 @@ export async function tellItem(item: RunItem, result: ItemResult, duration: numb
   const summary = result.result === undefined ? undefined : summarise(result.result);
   const figures = figuresOf(item, result.kind, summary, { duration, at: Math.floor(Date.now() / 1000) });
   log(item, result, figures);
-  emit(figures);
+  emit(figures, partOf(item));
   try {
     const gateway = await gatewayOf(parts);
     if (gateway === undefined) return;
@@ -50,11 +50,12 @@ function log(item: RunItem, result: ItemResult, figures: ItemFigures): void {
   }
 }
 
-function emit({ kind, jobs, messages, duration }: ItemFigures): void {
+/** @param part which invocation of the run it was: how long runs go on is watched by an alarm */
+function emit({ kind, jobs, messages, duration }: ItemFigures, part: number): void {
   metrics.addMetric("Success", MetricUnit.Count, kind === "done" ? 1 : 0);
   metrics.addMetric("RefusedMonths", MetricUnit.Count, kind === "refused" ? 1 : 0);
   metrics.addMetric("Failed", MetricUnit.Count, kind === "failed" || kind === "hopeless" ? 1 : 0);
-  metrics.addMetric("Continued", MetricUnit.Count, kind === "continued" ? 1 : 0);
+  metrics.addMetric("Continued", MetricUnit.Count, kind === "continued" ? part : 0);
   metrics.addMetric("Messages", MetricUnit.Count, messages);
   metrics.addMetric("DurationSeconds", MetricUnit.Seconds, duration);
   if (jobs !== undefined) metrics.addMetric("Jobs", MetricUnit.Count, jobs);

@@ -4,9 +4,10 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from "@aws-sdk/client-s3";
+import { SendMessageCommand } from "@aws-sdk/client-sqs";
 import type { S3Event, SQSBatchResponse, SQSEvent } from "aws-lambda";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { WorkItem } from "../../functions/common/work-item.ts";
+import { MOST_PARTS, type WorkItem } from "../../functions/common/work-item.ts";
 import { parseNotification, sha256Of } from "../../lib/accounting/delivery/notifications.ts";
 import { push } from "../../lib/shared/pushgateway.ts";
 import { listGroups } from "../../lib/shared/pushgateway-groups.ts";
@@ -263,7 +264,11 @@ describe("a month that takes more than one invocation", () => {
       const runs = records.slice(1).map(({ body }) => (JSON.parse(body) as WorkItem).run);
       const [first] = records;
       expect(runs).toEqual(
-        runs.map(() => ({ id: first!.messageId, now: Math.floor(Number(first!.attributes.SentTimestamp) / 1000) })),
+        runs.map((_, index) => ({
+          id: first!.messageId,
+          now: Math.floor(Number(first!.attributes.SentTimestamp) / 1000),
+          part: index + 2,
+        })),
       );
       const { generation, messages } = await newest(one.store, "2025-01");
       expect(generation).toBe(1);
@@ -274,6 +279,26 @@ describe("a month that takes more than one invocation", () => {
       await slow.stop();
     }
   }, 120_000);
+
+  test("a run that comes to no end goes to the dead letters with its reason, and not on", async () => {
+    const slow = await startSlowProxy(prometheus.url, 150);
+    try {
+      const one = await deployed(moto, slow.url, { NAMESPACE: MIXED, TENANTS_PARAMETER: "", QUERY_CONCURRENCY: "1" });
+      const account = await lambda("account", one.env);
+      const run = { id: "endless", now: 1_764_486_000, part: MOST_PARTS };
+      const item: WorkItem = { v: 1, ...UNIT, month: "2025-01", mode: "gap", run };
+      const message = { QueueUrl: one.work, MessageBody: JSON.stringify(item), MessageGroupId: "unit" };
+      await moto.sqs.send(new SendMessageCommand({ ...message, MessageDeduplicationId: "endless" }));
+      expect(await work(one, account, 8)).toHaveLength(1);
+      expect(await emptied(moto.sqs, one.work)).toEqual([]);
+      expect((await emptied(moto.sqs, one.dead)).map(({ body }) => body)).toEqual([JSON.stringify(item)]);
+      expect(account.log()).toContain("run_too_long");
+      expect(account.log()).toContain('"Failed":1');
+      expect(await one.store.list("outgoing/")).toEqual([]);
+    } finally {
+      await slow.stop();
+    }
+  }, 60_000);
 
   test.runIf(isLong)(
     "a function that Lambda kills in the middle comes again and keeps what it had",

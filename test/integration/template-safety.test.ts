@@ -2,6 +2,8 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse } from "dotenv";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { MOST_PARTS } from "../../functions/common/work-item.ts";
+import { accountingEnv } from "../support/functions-world.ts";
 import { copyProject } from "../support/deployment.ts";
 import type { Deployment } from "../support/deployment.ts";
 import { ofType, properties, readTemplate, rightsIn, statementsOf } from "../support/template.ts";
@@ -245,19 +247,43 @@ describe("alarms", () => {
         "spool-age",
         "refused-months",
         "no-success",
+        "long-runs",
       ].sort(),
     );
     for (const [, each] of alarms)
       expect([each["AlarmActions"], each["OKActions"]]).toEqual([["AlarmTopic"], ["AlarmTopic"]]);
   });
 
-  test("no success for 26 hours is one, also if nothing at all is heard", () => {
+  test("a run that goes on and on is one, long before it is given up", () => {
+    expect(alarm("LongRuns")).toMatchObject({ MetricName: "Continued", Statistic: "Maximum" });
+    expect(alarm("LongRuns")["Threshold"]).toBeLessThan(MOST_PARTS / 2);
+    // What a run keeps between its invocations is kept longer than it may take.
+    const { Rules: rules } = properties(template, "DataBucket")["LifecycleConfiguration"];
+    const days = rules.find(({ Prefix }: Json) => Prefix === "scratch/").ExpirationInDays;
+    expect(MOST_PARTS * 15 * 60).toBeLessThan(days * 86_400);
+  });
+
+  test.each([
+    ["the daily schedule", [], 26],
+    ["another schedule", ["--param=planSchedule=cron(0 6 ? * MON-FRI *)"], 74],
+    ["one that is rarer than CloudWatch looks back", ["--param=planSchedule=cron(0 6 4 * ? *)"], 0],
+  ])("no success follows %s", async (_what, args, hours) => {
+    const env = { ...accountingEnv("http://prometheus:9090"), NAMESPACE: "jobs" };
+    const packaged = await project.run("serverless", ["package", "--package", "scheduled", ...args], env);
+    expect([packaged.code, packaged.output]).toEqual([0, expect.stringContaining("Service packaged")]);
+    expect(packaged.output.includes("so there is none")).toBe(hours === 0);
+    const scheduled = await readTemplate(join(project.folder, "scheduled"), []);
+    expect(scheduled.Parameters["NoSuccessHours"]).toMatchObject({ Default: hours });
+    expect(scheduled.Resources["NoSuccess"]).toMatchObject({ Condition: "WatchesSuccess" });
+  });
+
+  test("no success is one, also if nothing at all is heard", () => {
     expect(alarm("NoSuccess")).toMatchObject({
       Namespace: "gridmeter",
       Dimensions: [{ Name: "service", Value: "gridmeter-dev" }],
       Statistic: "Sum",
       Period: 3600,
-      EvaluationPeriods: 26,
+      EvaluationPeriods: "NoSuccessHours",
       ComparisonOperator: "LessThanThreshold",
       Threshold: 1,
       TreatMissingData: "breaching",

@@ -317,8 +317,7 @@ async function variablesAskedFor(folder: string, name: string): Promise<readonly
 describe("queues", () => {
   const queue = (name: string): Record<string, Json> => properties(template, name);
 
-  test("the work queue waits six times as long as account may run, and the spool queue long enough for a round", () => {
-    expect(queue("WorkQueue")["VisibilityTimeout"]).toBe(6 * lambda(template, "account")["Timeout"]);
+  test("the spool queue waits long enough for a round, and no function may run longer than Lambda lets it", () => {
     expect(queue("SpoolQueue")["VisibilityTimeout"]).toBe(300);
     expect(Math.max(...FUNCTIONS.map((name) => lambda(template, name)["Timeout"]))).toBeLessThanOrEqual(900);
   });
@@ -368,6 +367,18 @@ describe("queues", () => {
     ]);
   });
 
+  test("a unit that fails is not held up for hours, and never given to two invocations", () => {
+    const seconds: number = queue("WorkQueue")["VisibilityTimeout"];
+    expect(seconds).toBeGreaterThan(lambda(template, "account")["Timeout"]);
+    expect(seconds * queue("WorkQueue")["RedrivePolicy"].maxReceiveCount).toBeLessThanOrEqual(90 * 60);
+  });
+
+  test("account may call itself, which Lambda ends after 16 times if it is not told", () => {
+    expect(lambda(template, "account")["RecursiveLoop"]).toBe("Allow");
+    for (const name of FUNCTIONS.filter((each) => each !== "account"))
+      expect(lambda(template, name)).not.toHaveProperty("RecursiveLoop");
+  });
+
   test("all are encrypted", () => {
     const queues = ofType(template, "AWS::SQS::Queue");
     expect(queues.map(([, each]) => each["SqsManagedSseEnabled"])).toEqual(queues.map(() => true));
@@ -382,7 +393,7 @@ describe("schedules", () => {
   ])("%s starts its function, tries again, and keeps what failed", async (name, expression, target, file) => {
     const schedule = properties(template, name);
     expect(schedule).toMatchObject({
-      ScheduleExpression: expression,
+      ScheduleExpression: `${name}Expression`,
       ScheduleExpressionTimezone: "UTC",
       FlexibleTimeWindow: { Mode: "OFF" },
       Target: {
@@ -391,6 +402,7 @@ describe("schedules", () => {
         DeadLetterConfig: { Arn: "FailedInvocations.Arn" },
       },
     });
+    expect(template.Parameters[`${name}Expression`]).toMatchObject({ Default: expression });
     const { RetryPolicy: policy, Input: input } = schedule["Target"];
     expect(policy.MaximumRetryAttempts).toBeGreaterThan(0);
     expect(policy.MaximumEventAgeInSeconds).toBeLessThanOrEqual(86_400);
