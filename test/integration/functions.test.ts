@@ -1,4 +1,4 @@
-// The four functions as they are deployed: their bundles under Lambda's own runtime client, against a real Prometheus, a
+// The functions as they are deployed: their bundles under Lambda's own runtime client, against a real Prometheus, a
 // real Pushgateway, and moto's S3, SQS and SSM, with the files of events/.
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -80,7 +80,7 @@ const figures = (month: string) => {
 };
 
 test("a bundle each, of 2 MB at most, minified, with its source map", async () => {
-  expect(bundles.map(({ name }) => name)).toEqual(["account", "manual", "plan", "reap"]);
+  expect(bundles.map(({ name }) => name)).toEqual(["account", "check", "manual", "plan", "reap"]);
   for (const { file, bytes } of bundles) {
     expect(bytes).toBeLessThanOrEqual(2_000_000);
     const map = JSON.parse(await readFile(`${file}.map`, "utf8")) as { sources: string[] };
@@ -281,7 +281,7 @@ describe("a month that takes more than one invocation", () => {
   }, 120_000);
 
   test("a run that comes to no end goes to the dead letters with its reason, and not on", async () => {
-    const slow = await startSlowProxy(prometheus.url, 150);
+    const slow = await startSlowProxy(prometheus.url, 400);
     try {
       const one = await deployed(moto, slow.url, { NAMESPACE: MIXED, TENANTS_PARAMETER: "", QUERY_CONCURRENCY: "1" });
       const account = await lambda("account", one.env);
@@ -289,7 +289,7 @@ describe("a month that takes more than one invocation", () => {
       const item: WorkItem = { v: 1, ...UNIT, month: "2025-01", mode: "gap", run };
       const message = { QueueUrl: one.work, MessageBody: JSON.stringify(item), MessageGroupId: "unit" };
       await moto.sqs.send(new SendMessageCommand({ ...message, MessageDeduplicationId: "endless" }));
-      expect(await work(one, account, 8)).toHaveLength(1);
+      expect(await work(one, account, 16)).toHaveLength(1);
       expect(await emptied(moto.sqs, one.work)).toEqual([]);
       expect((await emptied(moto.sqs, one.dead)).map(({ body }) => body)).toEqual([JSON.stringify(item)]);
       expect(account.log()).toContain("run_too_long");
@@ -298,7 +298,7 @@ describe("a month that takes more than one invocation", () => {
     } finally {
       await slow.stop();
     }
-  }, 60_000);
+  }, 120_000);
 
   test.runIf(isLong)(
     "a function that Lambda kills in the middle comes again and keeps what it had",

@@ -67,6 +67,7 @@ const PARAMETERS: Readonly<Record<string, readonly string[]>> = {
   AccountRole: [...NAMED, "PushgatewayAuthHeader"],
   ManualRole: [],
   ReapRole: ["PrometheusCa", "PushgatewayAuthHeader"],
+  CheckRole: [...NAMED, "PushgatewayAuthHeader"],
 };
 const s3 = (action: string, ...prefixes: readonly string[]): string[] =>
   prefixes.map((prefix) => `s3:${action} ${BUCKET}/${prefix}/*`);
@@ -103,6 +104,13 @@ const ROLES = {
     list("state", "outgoing", "spooled", "damaged", "manual"),
     ...send("SpoolQueue", "FailedInvocations"),
   ],
+  CheckRole: [
+    ...logs("Check"),
+    ...TRACES,
+    ...s3("GetObject", "config"),
+    list("state", "config"),
+    ...["WorkQueue", "WorkDeadLetters", "SpoolQueue"].map((queue) => `sqs:GetQueueAttributes ${queue}.Arn`),
+  ],
   ReapRole: [...logs("Reap"), ...TRACES, ...send("FailedInvocations")],
 } as const;
 
@@ -111,7 +119,7 @@ describe("roles", () => {
     expect([...rights(template, role)].sort()).toEqual([...expected].sort());
     const withKey = role === "ReapRole" ? [] : KEY;
     const parameterKey = role === "ManualRole" ? [] : ["kms:Decrypt ParameterKmsKeyArn"];
-    const asking = role === "PlanRole" || role === "AccountRole" ? METRICS : [];
+    const asking = ["PlanRole", "AccountRole", "CheckRole"].includes(role) ? METRICS : [];
     const parameters = (PARAMETERS[role] ?? []).map(parameter);
     expect([...rights(fullTemplate, role)].sort()).toEqual(
       [...expected, ...INTERFACES, ...withKey, ...parameterKey, ...asking, ...parameters].sort(),

@@ -9,7 +9,7 @@ import { accountingEnv } from "../support/functions-world.ts";
 import { ofType, properties, readTemplate } from "../support/template.ts";
 import type { Json, Template } from "../support/template.ts";
 
-const FUNCTIONS = ["plan", "account", "manual", "reap"] as const;
+const FUNCTIONS = ["plan", "account", "manual", "reap", "check"] as const;
 /** Settings that a function has another way: the event, the bucket, or a parameter whose name stands in the environment. */
 const ELSEWHERE = [
   "PUBLISHING_MODE",
@@ -265,7 +265,7 @@ describe("functions", () => {
     });
   });
 
-  test.each(["plan", "account"])(
+  test.each(["plan", "account", "check"])(
     "%s has every setting of the command line that its own way does not replace",
     (name) => {
       for (const setting of [...SETTINGS, ...NAMED]) {
