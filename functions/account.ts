@@ -3,22 +3,22 @@ import type { Context, SQSBatchResponse, SQSEvent, SQSRecord } from "aws-lambda"
 import { sqsError, unitGroup } from "../lib/accounting/delivery/notifications.ts";
 import { GridmeterError } from "../lib/shared/errors.ts";
 import { tellItem } from "./common/metrics.ts";
-import { type Parts, lambdaParts, logger, needed, neededStore } from "./common/runtime.ts";
+import { type Parts, invocation, lambdaParts, logger, needed, neededStore } from "./common/runtime.ts";
 import { lambdaSettings } from "./common/settings.ts";
-import { type ItemResult, type WorkItem, parseWorkItem, runItem } from "./common/work-item.ts";
+import { type ItemResult, MOST_PARTS, type RunItem, parseWorkItem, partOf, runItem } from "./common/work-item.ts";
 
 const parts = lambdaParts(process.env);
 
 /** Counts and publishes the units that the work queue asks for. Work that is to come again is in the answer by its id. */
 export const handler = async (event: SQSEvent, context: Context): Promise<SQSBatchResponse> => {
-  logger.addContext(context);
-  return accountBatch(event.Records, () => context.getRemainingTimeInMillis(), parts);
+  return invocation(context, () => accountBatch(event.Records, () => context.getRemainingTimeInMillis(), parts));
 };
 
 /**
  * `account`: counts and publishes the unit of each work item, one after the other.
  * - Done, or refused (the guard, pins, unseen monitoring): acknowledged. A refusal is an answer; trying again gives the same.
- * - Out of time: the rest is a new message, sent before this one is acknowledged, so a crash in between only repeats work.
+ * - Out of time: the rest is a new message, sent before this one is acknowledged, so a crash in between only repeats work. A run
+ *   that comes to no end goes to the dead letters.
  * - What nothing but a person can mend (no work item, an unknown unit, Prometheus refusing the credentials) goes to the dead
  *   letters at once, with the reason; otherwise it would hold its unit up for hours.
  * - What may pass (Prometheus or S3 failing) is reported as failed and comes again, and so does all that follows it in its
@@ -59,7 +59,10 @@ async function handle(record: SQSRecord, remaining: () => number, parts: Parts):
   let result: ItemResult;
   try {
     result = await runItem(item, settings, store, remaining, parts);
-    if (result.kind === "continued") await passOn(parts, record, item);
+    if (result.kind === "continued") {
+      if (partOf(item) >= MOST_PARTS) result = { kind: "hopeless", result: result.result, error: tooLong(item) };
+      else await passOn(parts, record, item);
+    }
   } catch (error) {
     if (!(error instanceof GridmeterError)) throw error;
     result = { kind: error.retryable ? "failed" : "hopeless", error };
@@ -99,11 +102,12 @@ const LONGEST_REASON = 2000;
  * the dead letters. Named after the message it continues: should that come again at once, the rest is not there twice.
  * @throws GridmeterError `queue_failed`
  */
-async function passOn({ env, sqs }: Parts, { messageId }: SQSRecord, item: WorkItem): Promise<void> {
+async function passOn({ env, sqs }: Parts, { messageId }: SQSRecord, item: RunItem): Promise<void> {
   const QueueUrl = needed(env, "WORK_QUEUE_URL");
+  const rest: RunItem = { ...item, run: { ...item.run, part: partOf(item) + 1 } };
   const input = {
     QueueUrl,
-    MessageBody: JSON.stringify(item),
+    MessageBody: JSON.stringify(rest),
     ...fifo(QueueUrl, unitGroup(item), `rest-${messageId}`),
   };
   try {
@@ -112,6 +116,14 @@ async function passOn({ env, sqs }: Parts, { messageId }: SQSRecord, item: WorkI
     const left = "What was counted is kept, and the work item comes again.";
     throw sqsError(thrown, "put the rest of the work on", "sqs:SendMessage", QueueUrl, left);
   }
+}
+
+function tooLong({ site, submitHost, month }: RunItem): GridmeterError {
+  const text =
+    `${site} ${submitHost} ${month} was not counted within ${MOST_PARTS} invocations, which is the most that a run may take. ` +
+    "Nothing was published, and the days that are settled are kept. See in the log whether Prometheus answers slowly or refuses " +
+    "queries; count the month with `gridmeter account --ledger s3://BUCKET --output s3://BUCKET` on a host, which has no such limit.";
+  return new GridmeterError("run_too_long", text);
 }
 
 /** Sends a message that cannot be made use of to the dead letters, as it came, with the reason. @throws `queue_failed` */

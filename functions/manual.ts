@@ -14,14 +14,22 @@ import { encryptionOf, sseInput, awsFailure, awsRemedy, failureText } from "../l
 import { TooLong, readBody } from "../lib/accounting/store/s3.ts";
 import { GridmeterError } from "../lib/shared/errors.ts";
 import { shapeText } from "../lib/shared/text.ts";
-import { type Parts, lambdaParts, logger, needed, neededStore, notifySpooler, warnDamaged } from "./common/runtime.ts";
+import {
+  type Parts,
+  invocation,
+  lambdaParts,
+  logger,
+  needed,
+  neededStore,
+  notifySpooler,
+  warnDamaged,
+} from "./common/runtime.ts";
 
 const parts = lambdaParts(process.env);
 
 /** Sends the hand-written records that somebody put under manual/incoming/ of the bucket. A failure makes Lambda try again. */
 export const handler = async (event: unknown, context: Context) => {
-  logger.addContext(context);
-  return manualFiles(event, Math.floor(Date.now() / 1000), parts);
+  return invocation(context, () => manualFiles(event, Math.floor(Date.now() / 1000), parts));
 };
 
 /**

@@ -16,7 +16,16 @@ import { summarise } from "../lib/accounting/summary.ts";
 import { parsedBy } from "../lib/shared/config-values.ts";
 import { GridmeterError } from "../lib/shared/errors.ts";
 import { shapeText } from "../lib/shared/text.ts";
-import { type Parts, lambdaParts, logger, needed, stopBefore, storeOf, warnDamaged } from "./common/runtime.ts";
+import {
+  type Parts,
+  invocation,
+  lambdaParts,
+  logger,
+  needed,
+  stopBefore,
+  storeOf,
+  warnDamaged,
+} from "./common/runtime.ts";
 import { lambdaSettings, withQueryLimit } from "./common/settings.ts";
 import { type RunFlags, type WorkItem, runFlags } from "./common/work-item.ts";
 
@@ -27,12 +36,13 @@ const parts = lambdaParts(process.env);
  * Started daily by EventBridge Scheduler with {"mode":"auto"}, or by hand, e.g. with events/gap.json.
  */
 export const handler = async (event: unknown, context: Context) => {
-  logger.addContext(context);
   const now = Math.floor(Date.now() / 1000);
   const remaining = (): number => context.getRemainingTimeInMillis();
-  const result = await plan(event, { id: context.awsRequestId, now, remaining }, parts);
-  logger.info("planned", { result });
-  return result;
+  return invocation(context, async () => {
+    const result = await plan(event, { id: context.awsRequestId, now, remaining }, parts);
+    logger.info("planned", { result });
+    return result;
+  });
 };
 
 /** What an invocation is. `id` is the same when Lambda tries again. */

@@ -4,14 +4,13 @@ import { GridmeterError } from "../lib/shared/errors.ts";
 import { reap } from "../lib/shared/pushgateway-groups.ts";
 import { shapeText } from "../lib/shared/text.ts";
 import { gatewayOf } from "./common/metrics.ts";
-import { type Parts, lambdaParts, logger } from "./common/runtime.ts";
+import { type Parts, invocation, lambdaParts, logger } from "./common/runtime.ts";
 
 const parts = lambdaParts(process.env);
 
 /** Deletes the Pushgateway groups of node agents that are gone; the gateway itself forgets nothing. */
 export const handler = async (event: unknown, context: Context) => {
-  logger.addContext(context);
-  return reapGroups(event, Math.floor(Date.now() / 1000), parts);
+  return invocation(context, () => reapGroups(event, Math.floor(Date.now() / 1000), parts));
 };
 
 const HOUR = 3600;

@@ -29,6 +29,8 @@ export async function buildFunctions(
     target: "node24",
     format: "cjs",
     minify: true,
+    // The name of an error's class is its errorType in logs and answers.
+    keepNames: true,
     sourcemap: true,
     // The text of the sources is in the repository; only their lines are needed to read a stack trace.
     sourcesContent: false,

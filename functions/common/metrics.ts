@@ -6,7 +6,7 @@ import { type GatewayOptions, push } from "../../lib/shared/pushgateway.ts";
 import { isInTheClear } from "../../lib/shared/text.ts";
 import { type Parts, logger, metrics, refuseCredentials, variable } from "./runtime.ts";
 import { fileOf, parameterText } from "./settings.ts";
-import type { ItemResult, RunItem } from "./work-item.ts";
+import { type ItemResult, type RunItem, partOf } from "./work-item.ts";
 
 /** The accounting never waits long for its metrics, milliseconds. */
 const PUSH_DEADLINE_MS = 5_000;
@@ -16,7 +16,7 @@ export async function tellItem(item: RunItem, result: ItemResult, duration: numb
   const summary = result.result === undefined ? undefined : summarise(result.result);
   const figures = figuresOf(item, result.kind, summary, { duration, at: Math.floor(Date.now() / 1000) });
   log(item, result, figures);
-  emit(figures, result.kind);
+  emit(figures, result.kind, partOf(item));
   try {
     const gateway = await gatewayOf(parts);
     if (gateway === undefined) return;
@@ -48,11 +48,12 @@ function log(item: RunItem, result: ItemResult, figures: UnitFigures): void {
   }
 }
 
-function emit({ counted, messages, duration }: UnitFigures, kind: ItemResult["kind"]): void {
+/** @param part which invocation of the run it was: how long runs go on is watched by an alarm */
+function emit({ counted, messages, duration }: UnitFigures, kind: ItemResult["kind"], part: number): void {
   metrics.addMetric("Success", MetricUnit.Count, kind === "done" ? 1 : 0);
   metrics.addMetric("RefusedMonths", MetricUnit.Count, kind === "refused" ? 1 : 0);
   metrics.addMetric("Failed", MetricUnit.Count, kind === "failed" || kind === "hopeless" ? 1 : 0);
-  metrics.addMetric("Continued", MetricUnit.Count, kind === "continued" ? 1 : 0);
+  metrics.addMetric("Continued", MetricUnit.Count, kind === "continued" ? part : 0);
   metrics.addMetric("Messages", MetricUnit.Count, messages);
   metrics.addMetric("DurationSeconds", MetricUnit.Seconds, duration);
   if (counted !== undefined) metrics.addMetric("Jobs", MetricUnit.Count, counted.jobs);

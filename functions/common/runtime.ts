@@ -3,13 +3,14 @@ import { Metrics } from "@aws-lambda-powertools/metrics";
 import type { S3Client } from "@aws-sdk/client-s3";
 import type { SQSClient } from "@aws-sdk/client-sqs";
 import { SSMClient } from "@aws-sdk/client-ssm";
+import type { Context } from "aws-lambda";
 import type { Damage } from "../../lib/accounting/store/json.ts";
 import type { Unit } from "../../lib/accounting/model/tenant.ts";
 import { notificationsOf, notify } from "../../lib/accounting/delivery/notifications.ts";
 import { parseOutgoingKey, unitPrefix } from "../../lib/accounting/delivery/outgoing.ts";
 import { type Environment, commonSettings, createS3, createSqs, encryptionOf } from "../../lib/accounting/store/aws.ts";
 import { S3Store } from "../../lib/accounting/store/s3.ts";
-import { GridmeterError } from "../../lib/shared/errors.ts";
+import { GridmeterError, errorSummary } from "../../lib/shared/errors.ts";
 import { holdsCredentials, maskServer } from "../../lib/shared/server-url.ts";
 import { plainText, withoutEnd } from "../../lib/shared/text.ts";
 
@@ -98,6 +99,23 @@ export const metrics = new Metrics({
   namespace: process.env["POWERTOOLS_METRICS_NAMESPACE"] ?? "gridmeter",
   serviceName,
 });
+
+/**
+ * Runs an invocation's work and logs what it throws, with its code. An error of ours is thrown on without its stack, since the
+ * message says what to do, and lines of a bundle help nobody; a fault of the program keeps it.
+ */
+export async function invocation<T>(context: Context, work: () => Promise<T>): Promise<T> {
+  logger.addContext(context);
+  try {
+    return await work();
+  } catch (thrown) {
+    const { code, message, retryable } = errorSummary(thrown);
+    const isOurs = thrown instanceof GridmeterError;
+    logger.error(isOurs ? message : `A fault of the program, please report it: ${message}`, { code, retryable });
+    if (isOurs) thrown.stack = `${thrown.name}: ${code}: ${message}`;
+    throw thrown;
+  }
+}
 
 /** A stored object that was damaged and set aside is a warning: what it held is made again. */
 export function warnDamaged({ key, setAside, what }: Damage): void {

@@ -12,6 +12,17 @@ import { shapeText } from "../../lib/shared/text.ts";
 import { type Parts, logger, notifySpooler, stopBefore, warnDamaged } from "./runtime.ts";
 import { withQueryLimit } from "./settings.ts";
 
+/**
+ * A run has no more invocations than this: a day of them, less than the pieces that they keep live (scratch/, 2 days), and the next
+ * night begins anew. Lambda's own watch over functions that call themselves, which ends a run after 16, is off.
+ */
+export const MOST_PARTS = 96;
+
+/** Which invocation of its run a work item asks for. */
+export function partOf({ run }: RunItem): number {
+  return run.part ?? 1;
+}
+
 /** A work item that is part of a named run. */
 export type RunItem = WorkItem & { readonly run: NonNullable<WorkItem["run"]> };
 
@@ -108,8 +119,13 @@ const workItem = z.strictObject({
   month: z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/),
   mode: z.enum(["auto", "gap"]),
   ...runFlags,
-  /** set from the second invocation on: its name and its `now` (epoch seconds) make it the same run as before */
-  run: z.strictObject({ id: z.string().min(1), now: z.int().positive() }).exactOptional(),
+  /**
+   * set from the second invocation on: its name and its `now` (epoch seconds) make it the same run as before; `part` says which
+   * invocation of the run it asks for
+   */
+  run: z
+    .strictObject({ id: z.string().min(1), now: z.int().positive(), part: z.int().positive().exactOptional() })
+    .exactOptional(),
 });
 
 /** One publishing unit to be counted and published: a message of the work queue. */

@@ -139,6 +139,11 @@ export const ERRORS = {
   },
   store_conflict: { exit: 4, retryable: true, meaning: "Another run changed the same state again and again." },
   queue_failed: { exit: 4, retryable: true, meaning: "The SQS queue could not be read or written." },
+  run_too_long: {
+    exit: 4,
+    retryable: false,
+    meaning: "A month was not counted within the most invocations of the function that one run may take.",
+  },
   queue_busy: {
     exit: 4,
     retryable: true,

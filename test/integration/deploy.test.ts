@@ -31,7 +31,7 @@ import { drain } from "../support/work-queue.ts";
 
 const BUCKET = "gridmeter-dev-123456789012-eu-central-1";
 const TENANTS_PARAMETER = "/gridmeter/dev/tenants";
-const FUNCTIONS = ["plan", "account", "manual", "reap"] as const;
+const FUNCTIONS = ["plan", "account", "manual", "reap", "check"] as const;
 type Name = (typeof FUNCTIONS)[number];
 type Deployed = { readonly lambda: LambdaFunction; readonly configuration: Json; readonly aws: AwsFaults };
 
@@ -63,8 +63,6 @@ beforeAll(async () => {
   store = new S3Store({ client: moto.s3, bucket: BUCKET, prefix: "" });
   await writeFile(join(project.folder, "tenants.json"), TENANTS);
   await putParameter(moto, TENANTS_PARAMETER, TENANTS);
-  const build = await project.run("node", ["scripts/build-functions.ts"]);
-  if (build.code !== 0) throw new Error(build.output);
   deployment = await project.run("serverless", ["deploy"], deployEnv());
   if (deployment.code !== 0) throw new Error(deployment.output);
   template = await readTemplate(join(project.folder, ".serverless"), ["NamesTenants"], {
@@ -163,7 +161,7 @@ async function bodiesIn(queue: string): Promise<readonly string[]> {
   return ((await dirqTool("read", join(project.folder, queue))) as string[]).toSorted();
 }
 
-test("serverless deploy and info: four functions with the settings, and the queue before account", async () => {
+test("serverless deploy and info: the functions with the settings, and the queue before account", async () => {
   expect(deployment.output).toContain("Service deployed to stack gridmeter-dev");
   const info = await project.run("serverless", ["info"], deployEnv());
   expect([info.code, info.output]).toEqual([0, expect.stringContaining("stack: gridmeter-dev")]);
@@ -260,6 +258,15 @@ test("events/manual-s3.json and events/reap.json", async () => {
   expect(await spool("queue")).toMatchObject({ code: 0 });
   expect(await bodiesIn("queue")).toContain(written);
   expect(await invoke("reap", await eventFile("reap"))).toEqual({ deleted: [], dryRun: false });
+}, 60_000);
+
+test("check answers from the deployed function that all can be reached", async () => {
+  const answer: Json = await invoke("check", {});
+  const of = (about: string): Json => answer.findings.filter((each: Json) => each.about === about);
+  for (const about of ["parameters", "bucket", "queues", "settings"])
+    expect([about, of(about).map(({ verdict }: Json) => verdict)]).toEqual([about, of(about).map(() => "ok")]);
+  expect(of("queues")).toHaveLength(3);
+  expect(of("tenant mixed")[0]).toMatchObject({ question: "Is Prometheus reachable?", verdict: "ok" });
 }, 60_000);
 
 test("each function asked of AWS only what its role allows", () => {

@@ -1,12 +1,13 @@
-// The four functions as they are deployed: their bundles under Lambda's own runtime client, against a real Prometheus, a
+// The functions as they are deployed: their bundles under Lambda's own runtime client, against a real Prometheus, a
 // real Pushgateway, and moto's S3, SQS and SSM, with the files of events/.
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { GetObjectCommand, ListObjectsV2Command, PutObjectCommand } from "@aws-sdk/client-s3";
+import { SendMessageCommand } from "@aws-sdk/client-sqs";
 import type { S3Event, SQSBatchResponse, SQSEvent } from "aws-lambda";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { WorkItem } from "../../functions/common/work-item.ts";
+import { MOST_PARTS, type WorkItem } from "../../functions/common/work-item.ts";
 import { parseNotification, sha256Of } from "../../lib/accounting/delivery/notifications.ts";
 import { push } from "../../lib/shared/pushgateway.ts";
 import { listGroups } from "../../lib/shared/pushgateway-groups.ts";
@@ -79,7 +80,7 @@ const figures = (month: string) => {
 };
 
 test("a bundle each, of 2 MB at most, minified, with its source map", async () => {
-  expect(bundles.map(({ name }) => name)).toEqual(["account", "manual", "plan", "reap"]);
+  expect(bundles.map(({ name }) => name)).toEqual(["account", "check", "manual", "plan", "reap"]);
   for (const { file, bytes } of bundles) {
     expect(bytes).toBeLessThanOrEqual(2_000_000);
     const map = JSON.parse(await readFile(`${file}.map`, "utf8")) as { sources: string[] };
@@ -263,13 +264,37 @@ describe("a month that takes more than one invocation", () => {
       const runs = records.slice(1).map(({ body }) => (JSON.parse(body) as WorkItem).run);
       const [first] = records;
       expect(runs).toEqual(
-        runs.map(() => ({ id: first!.messageId, now: Math.floor(Number(first!.attributes.SentTimestamp) / 1000) })),
+        runs.map((_, index) => ({
+          id: first!.messageId,
+          now: Math.floor(Number(first!.attributes.SentTimestamp) / 1000),
+          part: index + 2,
+        })),
       );
       const { generation, messages } = await newest(one.store, "2025-01");
       expect(generation).toBe(1);
       expect(messages.toSorted()).toEqual((await reference(prometheus.url, "2025-01", single)).toSorted());
       expect(await one.store.list("scratch/")).toEqual([]);
       expect(await emptied(moto.sqs, one.dead)).toEqual([]);
+    } finally {
+      await slow.stop();
+    }
+  }, 120_000);
+
+  test("a run that comes to no end goes to the dead letters with its reason, and not on", async () => {
+    const slow = await startSlowProxy(prometheus.url, 400);
+    try {
+      const one = await deployed(moto, slow.url, { NAMESPACE: MIXED, TENANTS_PARAMETER: "", QUERY_CONCURRENCY: "1" });
+      const account = await lambda("account", one.env);
+      const run = { id: "endless", now: 1_764_486_000, part: MOST_PARTS };
+      const item: WorkItem = { v: 1, ...UNIT, month: "2025-01", mode: "gap", run };
+      const message = { QueueUrl: one.work, MessageBody: JSON.stringify(item), MessageGroupId: "unit" };
+      await moto.sqs.send(new SendMessageCommand({ ...message, MessageDeduplicationId: "endless" }));
+      expect(await work(one, account, 16)).toHaveLength(1);
+      expect(await emptied(moto.sqs, one.work)).toEqual([]);
+      expect((await emptied(moto.sqs, one.dead)).map(({ body }) => body)).toEqual([JSON.stringify(item)]);
+      expect(account.log()).toContain("run_too_long");
+      expect(account.log()).toContain('"Failed":1');
+      expect(await one.store.list("outgoing/")).toEqual([]);
     } finally {
       await slow.stop();
     }
@@ -422,7 +447,14 @@ test("events/reap.json: groups of dead agents go; the accounting's and everybody
     const left = (await listGroups(own.url)).map(({ grouping }) => grouping);
     expect(left).toHaveLength(3);
     expect(left).toEqual(expect.arrayContaining(others));
-    expect(await reap.invoke({ older: 3 })).toMatchObject({ kind: "error", errorType: "GridmeterError" });
+    const wrong = await reap.invoke({ older: 3 });
+    expect(wrong).toMatchObject({
+      kind: "error",
+      errorType: "GridmeterError",
+      // A summary, and no lines of the bundle.
+      trace: [expect.stringMatching(/^GridmeterError: config_invalid: The event of reap is wrong/)],
+    });
+    expect(reap.log()).toContain('"code":"config_invalid"');
   } finally {
     await own.stop();
   }

@@ -28,8 +28,6 @@ beforeAll(async () => {
   const own = example.replace("http://127.0.0.1:19090", prometheus.url);
   expect(own).not.toBe(example);
   await writeFile(join(project.folder, ".env.local"), own);
-  const build = await project.run("node", ["scripts/build-functions.ts"]);
-  if (build.code !== 0) throw new Error(build.output);
 }, 180_000);
 
 afterAll(async () => {
@@ -55,4 +53,16 @@ test("the previous month's messages, with nothing but the example's settings", {
   const jobs = Number(/APEL-sync-message: v0\.1[^"]*NumberOfJobs: (\d+)/.exec(local.stdout)?.[1]);
   expect(counted).toContain(jobs);
   expect(jobs).toBeGreaterThan(10);
+});
+
+test("an error has its class' name and a summary, where osls shows the name of the constructor", async () => {
+  const wrong = ["invoke", "local", "-f", "plan", "--data", '{"mode":"gap"}'];
+  const { code, stdout } = await project.run("serverless", wrong);
+  expect(code).toBe(1);
+  const shown: unknown = JSON.parse(/^\{\n[^]*^\}$/m.exec(stdout)?.[0] ?? "null");
+  expect(shown).toMatchObject({
+    errorType: "GridmeterError",
+    errorMessage: expect.stringContaining("Nothing was put on the queue.") as string,
+    stackTrace: [expect.stringContaining("GridmeterError: period_invalid: ")],
+  });
 });

@@ -2,9 +2,11 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse } from "dotenv";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { MOST_PARTS } from "../../functions/common/work-item.ts";
+import { accountingEnv } from "../support/functions-world.ts";
 import { copyProject } from "../support/deployment.ts";
 import type { Deployment } from "../support/deployment.ts";
-import { ofType, properties, readTemplate } from "../support/template.ts";
+import { ofType, properties, readTemplate, rightsIn, statementsOf } from "../support/template.ts";
 import type { Json, Template } from "../support/template.ts";
 
 const BUCKET = "arn:aws:s3:::gridmeter-dev-123456789012-eu-central-1";
@@ -12,6 +14,9 @@ const NAMED = ["PrometheusAuthHeader", "PrometheusCa", "PrometheusClientCert", "
 const EVERYTHING = [
   "MailsAlarms",
   "UsesKmsKey",
+  "UsesParameterKey",
+  "HasBoundary",
+  "EncryptsAlarms",
   "UsesAmazonPrometheus",
   "UsesVpc",
   "ReservesConcurrency",
@@ -32,16 +37,10 @@ beforeAll(async () => {
 }, 300_000);
 afterAll(() => project.remove());
 
-/** What a role may do, as `action resource`, sorted. The only condition that is not spelt out is that of a listing. */
+/** What a role may do, sorted by nothing. It has no managed policies. */
 function rights(of: Template, role: string): readonly string[] {
-  const { Policies: policies, ManagedPolicyArns: managed } = properties(of, role);
-  expect(managed).toBeUndefined();
-  const statements: readonly Json[] = policies.flatMap((each: Json) => each.PolicyDocument.Statement);
-  return statements.flatMap(({ Effect, Action, Resource, Condition }) => {
-    expect(Effect).toBe("Allow");
-    const under = Condition === undefined ? "" : ` under ${Condition.StringLike["s3:prefix"].join(" ")}`;
-    return [Action].flat().flatMap((action) => [Resource].flat().map((resource) => `${action} ${resource}${under}`));
-  });
+  expect(properties(of, role)).not.toHaveProperty("ManagedPolicyArns");
+  return rightsIn(statementsOf(of, role));
 }
 
 const logs = (role: string): string[] => [
@@ -68,6 +67,7 @@ const PARAMETERS: Readonly<Record<string, readonly string[]>> = {
   AccountRole: [...NAMED, "PushgatewayAuthHeader"],
   ManualRole: [],
   ReapRole: ["PrometheusCa", "PushgatewayAuthHeader"],
+  CheckRole: [...NAMED, "PushgatewayAuthHeader"],
 };
 const s3 = (action: string, ...prefixes: readonly string[]): string[] =>
   prefixes.map((prefix) => `s3:${action} ${BUCKET}/${prefix}/*`);
@@ -104,6 +104,13 @@ const ROLES = {
     list("state", "outgoing", "spooled", "damaged", "manual"),
     ...send("SpoolQueue", "FailedInvocations"),
   ],
+  CheckRole: [
+    ...logs("Check"),
+    ...TRACES,
+    ...s3("GetObject", "config"),
+    list("state", "config"),
+    ...["WorkQueue", "WorkDeadLetters", "SpoolQueue"].map((queue) => `sqs:GetQueueAttributes ${queue}.Arn`),
+  ],
   ReapRole: [...logs("Reap"), ...TRACES, ...send("FailedInvocations")],
 } as const;
 
@@ -111,10 +118,11 @@ describe("roles", () => {
   test.each(Object.entries(ROLES))("%s may do this and nothing else", (role, expected) => {
     expect([...rights(template, role)].sort()).toEqual([...expected].sort());
     const withKey = role === "ReapRole" ? [] : KEY;
-    const asking = role === "PlanRole" || role === "AccountRole" ? METRICS : [];
+    const parameterKey = role === "ManualRole" ? [] : ["kms:Decrypt ParameterKmsKeyArn"];
+    const asking = ["PlanRole", "AccountRole", "CheckRole"].includes(role) ? METRICS : [];
     const parameters = (PARAMETERS[role] ?? []).map(parameter);
     expect([...rights(fullTemplate, role)].sort()).toEqual(
-      [...expected, ...INTERFACES, ...withKey, ...asking, ...parameters].sort(),
+      [...expected, ...INTERFACES, ...withKey, ...parameterKey, ...asking, ...parameters].sort(),
     );
     expect(properties(template, role)["AssumeRolePolicyDocument"].Statement).toEqual([
       { Effect: "Allow", Principal: { Service: "lambda.amazonaws.com" }, Action: "sts:AssumeRole" },
@@ -247,19 +255,43 @@ describe("alarms", () => {
         "spool-age",
         "refused-months",
         "no-success",
+        "long-runs",
       ].sort(),
     );
     for (const [, each] of alarms)
       expect([each["AlarmActions"], each["OKActions"]]).toEqual([["AlarmTopic"], ["AlarmTopic"]]);
   });
 
-  test("no success for 26 hours is one, also if nothing at all is heard", () => {
+  test("a run that goes on and on is one, long before it is given up", () => {
+    expect(alarm("LongRuns")).toMatchObject({ MetricName: "Continued", Statistic: "Maximum" });
+    expect(alarm("LongRuns")["Threshold"]).toBeLessThan(MOST_PARTS / 2);
+    // What a run keeps between its invocations is kept longer than it may take.
+    const { Rules: rules } = properties(template, "DataBucket")["LifecycleConfiguration"];
+    const days = rules.find(({ Prefix }: Json) => Prefix === "scratch/").ExpirationInDays;
+    expect(MOST_PARTS * 15 * 60).toBeLessThan(days * 86_400);
+  });
+
+  test.each([
+    ["the daily schedule", [], 26],
+    ["another schedule", ["--param=planSchedule=cron(0 6 ? * MON-FRI *)"], 74],
+    ["one that is rarer than CloudWatch looks back", ["--param=planSchedule=cron(0 6 4 * ? *)"], 0],
+  ])("no success follows %s", async (_what, args, hours) => {
+    const env = { ...accountingEnv("http://prometheus:9090"), NAMESPACE: "jobs" };
+    const packaged = await project.run("serverless", ["package", "--package", "scheduled", ...args], env);
+    expect([packaged.code, packaged.output]).toEqual([0, expect.stringContaining("Service packaged")]);
+    expect(packaged.output.includes("so there is none")).toBe(hours === 0);
+    const scheduled = await readTemplate(join(project.folder, "scheduled"), []);
+    expect(scheduled.Parameters["NoSuccessHours"]).toMatchObject({ Default: hours });
+    expect(scheduled.Resources["NoSuccess"]).toMatchObject({ Condition: "WatchesSuccess" });
+  });
+
+  test("no success is one, also if nothing at all is heard", () => {
     expect(alarm("NoSuccess")).toMatchObject({
       Namespace: "gridmeter",
       Dimensions: [{ Name: "service", Value: "gridmeter-dev" }],
       Statistic: "Sum",
       Period: 3600,
-      EvaluationPeriods: 26,
+      EvaluationPeriods: "NoSuccessHours",
       ComparisonOperator: "LessThanThreshold",
       Threshold: 1,
       TreatMissingData: "breaching",
@@ -317,7 +349,7 @@ test("outputs tell where things are", () => {
     WorkQueueUrl: "WorkQueue",
     WorkDeadLettersUrl: "WorkDeadLetters",
     SpoolQueueUrl: "SpoolQueue",
-    SpoolQueueArn: "SpoolQueue.Arn",
+    SpoolerPolicyArn: "SpoolerPolicy",
     SpoolDeadLettersUrl: "SpoolDeadLetters",
     FailedInvocationsUrl: "FailedInvocations",
     AlarmTopicArn: "AlarmTopic",

@@ -1,13 +1,15 @@
-import { readFile, readdir, stat } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { readFile, readdir, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ABOUT } from "../../lib/accounting/settings/table.ts";
 import { cfnLint, copyProject } from "../support/deployment.ts";
 import type { Deployment, Ended } from "../support/deployment.ts";
+import { accountingEnv } from "../support/functions-world.ts";
 import { ofType, properties, readTemplate } from "../support/template.ts";
 import type { Json, Template } from "../support/template.ts";
 
-const FUNCTIONS = ["plan", "account", "manual", "reap"] as const;
+const FUNCTIONS = ["plan", "account", "manual", "reap", "check"] as const;
 /** Settings that a function has another way: the event, the bucket, or a parameter whose name stands in the environment. */
 const ELSEWHERE = [
   "PUBLISHING_MODE",
@@ -45,9 +47,17 @@ const OPTIONAL = {
   VPC_SECURITY_GROUP_IDS: "sg-0123abcd",
   PLAN_RESERVED_CONCURRENCY: "1",
 };
-/** What stands there; only names of parameters are looked at. */
+/** Settings of which one excludes another of those above; they are packaged on their own. */
+const INSTEAD: readonly string[] = ["PROMETHEUS_SIGV4_REGION", "TENANTS_OBJECT"];
+const INSTEAD_OF: readonly string[] = ["PROMETHEUS_AUTH_HEADER_PARAMETER", "TENANTS_PARAMETER"];
+const OTHER_VALUES: Readonly<Record<string, string>> = {
+  TENANTS_OBJECT: "config/tenants.yaml",
+  PUSHGATEWAY_URL: "http://pushgateway.example.org:9091",
+};
 const valueOf = (name: string): string =>
-  name.endsWith("_PARAMETER") ? `/gridmeter/prod/${name.toLowerCase()}` : `value of ${name}`;
+  ABOUT.get(name)?.example ??
+  OTHER_VALUES[name] ??
+  (name.endsWith("_PARAMETER") ? `/gridmeter/prod/${name.toLowerCase()}` : "");
 const SECRET = "Bearer do-not-put-me-into-a-template";
 
 const CONDITIONS = NAMED.filter((name) => name.endsWith("_PARAMETER")).map((name) => `Names${titled(name)}`);
@@ -61,18 +71,31 @@ function titled(name: string): string {
 let project: Deployment;
 let bare: Ended;
 let full: Ended;
+let other: Ended;
 let template: Template;
 let fullTemplate: Template;
+let otherTemplate: Template;
 
 beforeAll(async () => {
   project = await copyProject();
   // Each in a folder of its own: packaging into another one empties .serverless.
   bare = await project.package(["--package", "bare"], project.offline);
-  const values = Object.fromEntries([...SETTINGS, ...NAMED].map((name) => [name, valueOf(name)]));
-  const env = { ...project.offline, ...OPTIONAL, ...values, PROMETHEUS_AUTH_HEADER: SECRET };
-  full = await project.run("serverless", ["package", "--stage", "prod", "--package", "full"], env);
-  if (bare.code !== 0 || full.code !== 0) throw new Error(`${bare.output}\n${full.output}`);
+  const values = (without: readonly string[]): Record<string, string> =>
+    Object.fromEntries(
+      [...SETTINGS, ...NAMED].filter((name) => !without.includes(name)).map((name) => [name, valueOf(name)]),
+    );
+  const env = { ...project.offline, ...OPTIONAL, PROMETHEUS_AUTH_HEADER: SECRET };
+  const packaged = (folder: string, without: readonly string[]): Promise<Ended> =>
+    project.run("serverless", ["package", "--stage", "prod", "--package", folder], { ...env, ...values(without) });
+  full = await packaged("full", INSTEAD);
+  const { PROMETHEUS_AUTH_HEADER: _, ...noHeader } = env;
+  other = await project.run("serverless", ["package", "--stage", "prod", "--package", "other"], {
+    ...noHeader,
+    ...values(INSTEAD_OF),
+  });
+  for (const { code, output } of [bare, full, other]) if (code !== 0) throw new Error(output);
   template = await readTemplate(join(project.folder, "bare"), []);
+  otherTemplate = await readTemplate(join(project.folder, "other"), []);
   fullTemplate = await readTemplate(join(project.folder, "full"), [
     "MailsAlarms",
     "UsesKmsKey",
@@ -90,7 +113,7 @@ const variables = (of: Template, name: string): Record<string, Json> => lambda(o
 
 describe("packaging", () => {
   test("needs no network, no credentials and no home", async () => {
-    expect([bare.code, full.code, await project.connections()]).toEqual([0, 0, []]);
+    expect([bare.code, full.code, other.code, await project.connections()]).toEqual([0, 0, 0, []]);
     // osls notes down there when it last looked for news; nothing else appears.
     expect((await readdir(join(project.folder, "home"))).filter((name) => name !== ".serverless")).toEqual([]);
   });
@@ -117,17 +140,87 @@ describe("packaging", () => {
     expect(await cfnLint(project, join(project.folder, "full", file))).toBe("");
   });
 
+  test("builds first, so that a bundle of an older checkout is never sent", async () => {
+    const bundle = join(project.folder, "dist", "functions", "plan.cjs");
+    await writeFile(bundle, "exports.handler = () => 'of an older checkout';");
+    const { code, output } = await project.run("serverless", ["package", "--package", "anew"], project.offline);
+    expect([code, output]).toEqual([0, expect.stringContaining("plan.cjs: ")]);
+    const { stdout } = await project.run("python3", [
+      "-c",
+      "import sys, zipfile; print('older checkout' in zipfile.ZipFile(sys.argv[1]).read('dist/functions/plan.cjs').decode())",
+      join(project.folder, "anew", "plan.zip"),
+    ]);
+    expect(stdout.trim()).toBe("False");
+  });
+
+  test("without any setting, the stages dev and local are packaged with a schedule that is off", async () => {
+    const local = await project.run("serverless", ["package", "--stage", "local", "--package", "local"]);
+    expect([local.code, local.output]).toEqual([0, expect.stringContaining("Service packaged")]);
+    for (const each of [template, await readTemplate(join(project.folder, "local"), [])]) {
+      expect(properties(each, "PlanSchedule")["State"]).toBe("DISABLED");
+      expect(properties(each, "ReapSchedule")["State"]).toBe("DISABLED");
+    }
+    expect(properties(fullTemplate, "PlanSchedule")["State"]).toBe("ENABLED");
+    expect(properties(fullTemplate, "ReapSchedule")["State"]).toBe("ENABLED");
+  });
+
+  test.each([
+    ["no setting", "prod", {}, "SITE_NAME: is not set. Write for example SITE_NAME=EXAMPLE-T2."],
+    ["some but not all", "dev", { SITE_NAME: "EXAMPLE-T2" }, "VO_NAME: is not set. Write for example VO_NAME=atlas."],
+    ["a wrong value", "dev", { ...accountingEnv("http://p"), NAMESPACE: "a b" }, 'NAMESPACE="a b": '],
+    [
+      "a secret",
+      "dev",
+      { ...accountingEnv("http://p"), PROMETHEUS_AUTH_HEADER: SECRET },
+      "PROMETHEUS_AUTH_HEADER: is read by",
+    ],
+    ["a stage with capitals", "Prod", accountingEnv("http://p"), 'stage="Prod": has capitals'],
+    [
+      "subnets alone",
+      "dev",
+      { VPC_SUBNET_IDS: "subnet-0123abcd" },
+      "VPC_SECURITY_GROUP_IDS: is not set, but VPC_SUBNET_IDS is.",
+    ],
+    ["an alias", "dev", { KMS_KEY_ARN: "alias/ours" }, 'KMS_KEY_ARN="alias/ours": is an alias'],
+  ])("refuses %s, and writes no template", async (_what, stage, env, expected) => {
+    const args = ["package", "--stage", stage, "--package", "refused"];
+    const { code, output } = await project.run("serverless", args, { ...project.offline, ...env });
+    expect([code, output]).toEqual([1, expect.stringContaining(expected)]);
+    expect(output).toContain("nothing was packaged or sent");
+    expect(output).not.toContain("do-not-put-me");
+    expect(existsSync(join(project.folder, "refused"))).toBe(false);
+  });
+
+  test("refuses a name that is misspelt in .env.STAGE, and takes a value that is given as a parameter", async () => {
+    const lines = Object.entries(accountingEnv("http://p")).map(([name, value]) => `${name}=${value}\n`);
+    await writeFile(join(project.folder, ".env.site"), `${lines.join("")}NAMSPACE=jobs\nALARM_MAIL=me@example.org\n`);
+    const args = ["package", "--stage", "site", "--package", "refused"];
+    const refused = await project.run("serverless", args);
+    expect(refused.code).toBe(1);
+    expect(refused.output).toContain("NAMSPACE: is no setting; did you mean NAMESPACE?");
+    expect(refused.output).toContain("ALARM_MAIL: is no setting; did you mean ALARM_EMAIL?");
+    await writeFile(join(project.folder, ".env.site"), `${lines.join("")}NAMESPACE=jobs\n`);
+    const wrong = await project.run("serverless", [...args, "--param=alarmEmail=me"]);
+    expect([wrong.code, wrong.output]).toEqual([1, expect.stringContaining('ALARM_EMAIL="me": is not an address')]);
+    const right = await project.run("serverless", ["package", "--stage", "site", "--package", "right"]);
+    expect([right.code, right.output]).toEqual([0, expect.stringContaining("Service packaged")]);
+    await rm(join(project.folder, ".env.site"));
+  });
+
+  test("a deployment of the stage local, which could not work, is refused before AWS is asked", async () => {
+    const { code, output } = await project.run("serverless", ["deploy", "--stage", "local"], project.offline);
+    expect([code, output]).toEqual([1, expect.stringContaining('The stage "local" is for `serverless invoke local`')]);
+  });
+
   test.each([
     ["PROMETHEUS_SERVER", "https://me:do-not-put-me@prometheus", "PROMETHEUS_AUTH_HEADER_PARAMETER"],
-    ["PROMETHEUS_SERVER", "https://do-not-put-me@prometheus", "PROMETHEUS_AUTH_HEADER_PARAMETER"],
     ["PROMETHEUS_SERVER", "https//me:do-not-put-me@prometheus", "PROMETHEUS_AUTH_HEADER_PARAMETER"],
-    ["PUSHGATEWAY_URL", "http://me:do%2Dnot-put-me@gateway:9091", "PUSHGATEWAY_AUTH_HEADER_PARAMETER"],
     ["PUSHGATEWAY_URL", "http://gateway:9091/?token=do-not-put-me", "PUSHGATEWAY_AUTH_HEADER_PARAMETER"],
   ])("refuses %s=%s, which would be legible, and names %s", async (name, address, instead) => {
-    const env = { ...project.offline, [name]: address };
+    const env = { ...project.offline, ...accountingEnv("http://p"), NAMESPACE: "jobs", [name]: address };
     const { code, output } = await project.run("serverless", ["package", "--package", "refused"], env);
-    expect(code).not.toBe(0);
-    expect(output).toContain(`${name} holds credentials`);
+    expect(code).toBe(1);
+    expect(output).toMatch(new RegExp(`${name}=.*: holds credentials`));
     expect(output).toContain(instead);
     expect(output).not.toContain("not-put-me");
   });
@@ -175,11 +268,12 @@ describe("functions", () => {
     });
   });
 
-  test.each(["plan", "account"])(
+  test.each(["plan", "account", "check"])(
     "%s has every setting of the command line that its own way does not replace",
     (name) => {
       for (const setting of [...SETTINGS, ...NAMED]) {
-        expect(variables(fullTemplate, name)).toHaveProperty(setting, valueOf(setting));
+        const of = INSTEAD.includes(setting) ? otherTemplate : fullTemplate;
+        expect(variables(of, name)).toHaveProperty(setting, valueOf(setting));
         expect(variables(template, name)).not.toHaveProperty(setting);
       }
       expect(variables(template, name)).toMatchObject({
@@ -199,7 +293,7 @@ describe("functions", () => {
     async (name) => {
       const asked = await variablesAskedFor(project.folder, name);
       expect(asked.length).toBeGreaterThan(3);
-      const given = Object.keys(variables(fullTemplate, name));
+      const given = [fullTemplate, otherTemplate].flatMap((each) => Object.keys(variables(each, name)));
       // The bucket is gridmeter's own, so there is no prefix in it; a tenants file is an object or a parameter here; the
       // mode is the event's.
       const left = asked.filter(
@@ -226,8 +320,7 @@ async function variablesAskedFor(folder: string, name: string): Promise<readonly
 describe("queues", () => {
   const queue = (name: string): Record<string, Json> => properties(template, name);
 
-  test("the work queue waits six times as long as account may run, and the spool queue long enough for a round", () => {
-    expect(queue("WorkQueue")["VisibilityTimeout"]).toBe(6 * lambda(template, "account")["Timeout"]);
+  test("the spool queue waits long enough for a round, and no function may run longer than Lambda lets it", () => {
     expect(queue("SpoolQueue")["VisibilityTimeout"]).toBe(300);
     expect(Math.max(...FUNCTIONS.map((name) => lambda(template, name)["Timeout"]))).toBeLessThanOrEqual(900);
   });
@@ -277,6 +370,18 @@ describe("queues", () => {
     ]);
   });
 
+  test("a unit that fails is not held up for hours, and never given to two invocations", () => {
+    const seconds: number = queue("WorkQueue")["VisibilityTimeout"];
+    expect(seconds).toBeGreaterThan(lambda(template, "account")["Timeout"]);
+    expect(seconds * queue("WorkQueue")["RedrivePolicy"].maxReceiveCount).toBeLessThanOrEqual(90 * 60);
+  });
+
+  test("account may call itself, which Lambda ends after 16 times if it is not told", () => {
+    expect(lambda(template, "account")["RecursiveLoop"]).toBe("Allow");
+    for (const name of FUNCTIONS.filter((each) => each !== "account"))
+      expect(lambda(template, name)).not.toHaveProperty("RecursiveLoop");
+  });
+
   test("all are encrypted", () => {
     const queues = ofType(template, "AWS::SQS::Queue");
     expect(queues.map(([, each]) => each["SqsManagedSseEnabled"])).toEqual(queues.map(() => true));
@@ -291,7 +396,7 @@ describe("schedules", () => {
   ])("%s starts its function, tries again, and keeps what failed", async (name, expression, target, file) => {
     const schedule = properties(template, name);
     expect(schedule).toMatchObject({
-      ScheduleExpression: expression,
+      ScheduleExpression: `${name}Expression`,
       ScheduleExpressionTimezone: "UTC",
       FlexibleTimeWindow: { Mode: "OFF" },
       Target: {
@@ -300,6 +405,7 @@ describe("schedules", () => {
         DeadLetterConfig: { Arn: "FailedInvocations.Arn" },
       },
     });
+    expect(template.Parameters[`${name}Expression`]).toMatchObject({ Default: expression });
     const { RetryPolicy: policy, Input: input } = schedule["Target"];
     expect(policy.MaximumRetryAttempts).toBeGreaterThan(0);
     expect(policy.MaximumEventAgeInSeconds).toBeLessThanOrEqual(86_400);

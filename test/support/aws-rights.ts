@@ -1,5 +1,5 @@
 import type { AwsRequest } from "./aws-faults.ts";
-import { properties } from "./template.ts";
+import { properties, statementsOf } from "./template.ts";
 import type { Json, Template } from "./template.ts";
 
 /** What a request asks of IAM. `prefix`: for listings, what S3 compares with a condition on s3:prefix. */
@@ -42,9 +42,7 @@ export function rightsOf({ method, path, target, body }: AwsRequest): readonly R
 
 /** Of the rights that requests took, those that the role does not have. */
 export function missingRights(template: Template, role: string, requests: readonly AwsRequest[]): readonly Right[] {
-  const statements: readonly Json[] = properties(template, role)["Policies"].flatMap(
-    (each: Json) => each.PolicyDocument.Statement,
-  );
+  const statements = statementsOf(template, role);
   return requests
     .flatMap(rightsOf)
     .filter((right) => !statements.some((statement) => allows(template, statement, right)));
@@ -52,7 +50,7 @@ export function missingRights(template: Template, role: string, requests: readon
 
 function allows(template: Template, { Action, Resource, Condition }: Json, right: Right): boolean {
   const resources = [Resource].flat().map((resource: string) => named(template, resource));
-  const prefixes: readonly string[] | undefined = Condition?.StringLike["s3:prefix"];
+  const prefixes: readonly string[] | undefined = Condition?.StringLike?.["s3:prefix"];
   return (
     [Action].flat().includes(right.action) &&
     resources.some((resource) => like(resource, right.resource)) &&
@@ -67,7 +65,7 @@ function named(template: Template, resource: string): string {
   return queue ? `queue ${properties(template, logical)["QueueName"]}` : resource;
 }
 
-function like(pattern: string, text: string): boolean {
+export function like(pattern: string, text: string): boolean {
   const parts = pattern.split("*").map((part) => part.replaceAll(/[.+?^${}()|[\]\\]/g, String.raw`\$&`));
   return new RegExp(`^${parts.join(".*")}$`, "s").test(text);
 }

@@ -12,7 +12,13 @@ import { listen } from "./fault-proxy.ts";
 /** How an invocation ended: with the handler's answer, with the error it threw, or by the time limit. */
 export type Invoked =
   | { readonly kind: "answer"; readonly value: unknown }
-  | { readonly kind: "error"; readonly errorType: string; readonly errorMessage: string }
+  | {
+      readonly kind: "error";
+      readonly errorType: string;
+      readonly errorMessage: string;
+      /** lines of the stack */
+      readonly trace?: readonly string[];
+    }
   | { readonly kind: "timeout" };
 
 export type LambdaOptions = {

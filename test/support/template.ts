@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { parse } from "yaml";
 
 // oxlint-disable-next-line typescript/no-explicit-any
 export type Json = any;
@@ -27,7 +28,22 @@ export async function readTemplate(
   parameters: Readonly<Record<string, string>> = {},
 ): Promise<Template> {
   const file = join(folder, "cloudformation-template-update-stack.json");
-  return settle(JSON.parse(await readFile(file, "utf8")), conditions, { ...PSEUDO, ...parameters });
+  return settle(JSON.parse(await readFile(file, "utf8")), whole(conditions), { ...PSEUDO, ...parameters });
+}
+
+/** A template that is written by hand, or a part of one, for the stage dev; otherwise as `readTemplate`. */
+export async function readWritten(
+  file: string | URL,
+  conditions: readonly string[],
+  parameters: Readonly<Record<string, string>> = {},
+): Promise<Template> {
+  const text = (await readFile(file, "utf8")).replaceAll("${sls:stage}", "dev");
+  return settle(parse(text, { merge: true }), whole(conditions), { ...PSEUDO, ...parameters });
+}
+
+/** With what holds where nothing else is said. */
+function whole(conditions: readonly string[]): readonly string[] {
+  return conditions.includes("AdoptsBucket") ? conditions : [...conditions, "MakesBucket"];
 }
 
 function settle(value: Json, conditions: readonly string[], known: Readonly<Record<string, string>>): Json {
@@ -41,8 +57,11 @@ function settle(value: Json, conditions: readonly string[], known: Readonly<Reco
         return inner === "AWS::NoValue" ? GONE : (known[inner] ?? inner);
       case "Fn::GetAtt":
         return inner.join(".");
-      case "Fn::Sub":
-        return inner.replaceAll(/\$\{([^}]+)\}/g, (_all: string, of: string) => known[of] ?? of);
+      case "Fn::Sub": {
+        const [text, given] = Array.isArray(inner) ? inner : [inner, {}];
+        const names = { ...known, ...settle(given, conditions, known) };
+        return text.replaceAll(/\$\{([^}]+)\}/g, (_all: string, of: string) => names[of] ?? of);
+      }
       case "Fn::If":
         return settle(conditions.includes(inner[0]) ? inner[1] : inner[2], conditions, known);
     }
@@ -63,4 +82,20 @@ export function properties(template: Template, name: string): Record<string, Jso
   const resource = template.Resources[name];
   if (resource === undefined) throw new Error(`The template has no resource ${name}.`);
   return resource.Properties;
+}
+
+/** The statements of a role's own policies, or of a managed policy. */
+export function statementsOf(template: Template, name: string): readonly Json[] {
+  const { Policies: policies, PolicyDocument: managed } = properties(template, name);
+  return managed === undefined ? policies.flatMap((each: Json) => each.PolicyDocument.Statement) : managed.Statement;
+}
+
+/** What statements allow, as `action resource` with the condition of a listing. No other condition is spelt out. */
+export function rightsIn(statements: readonly Json[]): readonly string[] {
+  return statements.flatMap(({ Effect, Action, Resource, Condition }) => {
+    if (Effect !== "Allow") throw new Error(`Only what is allowed can be listed, not ${Effect}.`);
+    const prefixes = Condition?.StringLike?.["s3:prefix"];
+    const under = prefixes === undefined ? "" : ` under ${prefixes.join(" ")}`;
+    return [Action].flat().flatMap((action) => [Resource].flat().map((resource) => `${action} ${resource}${under}`));
+  });
 }

@@ -238,6 +238,14 @@ export type Settings = {
 
 const partialRun = runSettings.partial();
 
+/** What came of reading all settings; `settings` are there where there is no problem. */
+type Judged = {
+  readonly settings?: Settings;
+  readonly problems: readonly Problem[];
+  readonly warnings: readonly Problem[];
+  readonly tenantNames: readonly string[];
+};
+
 /**
  * Reads all settings from environment variables and the text of the tenants file (of TENANTS_FILE; without it there is one
  * tenant). Unknown variables are ignored, unknown keys of the file are not. Whether files exist is not looked at.
@@ -245,6 +253,14 @@ const partialRun = runSettings.partial();
  * @throws GridmeterError `config_invalid` (`period_invalid` if only the period is off) that lists all problems, secrets masked
  */
 export function parseSettings(env: Raw, tenantsFileText?: string, names: Names = NO_NAMES): Settings {
+  const { settings, problems, warnings, tenantNames } = judgeSettings(env, tenantsFileText);
+  const all = [...names.problems, ...problems];
+  if (settings === undefined || all.length > 0) throw configurationError([...all, ...names.unset], tenantNames);
+  return { ...settings, warnings: problemLines([...names.unset, ...names.warnings, ...warnings], tenantNames) };
+}
+
+/** As `parseSettings`, for who has more to say about them; throws nothing. */
+export function judgeSettings(env: Raw, tenantsFileText?: string): Judged {
   const isGap = env["PUBLISHING_MODE"]?.trim() === "gap";
   // As KAPEL: a period that is left over in the environment means nothing in auto mode.
   const runRaw = isGap ? env : { ...env, QUERY_START: undefined, QUERY_END: undefined };
@@ -252,20 +268,21 @@ export function parseSettings(env: Raw, tenantsFileText?: string, names: Names =
   const file = tenantsFile(run.part.TENANTS_FILE, tenantsFileText);
   const parsed =
     file === undefined ? [parseTenant(undefined, env)] : file.tenants.map((listed) => parseListed(listed, env));
-  const problems = [
-    ...names.problems,
-    ...run.problems,
-    ...periodProblems(run.part, isGap, new Set(run.problems.map(({ setting }) => setting)), runRaw),
-    ...(file?.problems ?? []),
-    ...parsed.flatMap((one) => one.problems),
-    ...checkTogether(parsed),
-  ];
-  const tenantNames = parsed.map(({ name }) => name);
-  if (run.full === undefined || problems.length > 0)
-    throw configurationError([...problems, ...names.unset], tenantNames);
+  const judged = {
+    problems: [
+      ...run.problems,
+      ...periodProblems(run.part, isGap, new Set(run.problems.map(({ setting }) => setting)), runRaw),
+      ...(file?.problems ?? []),
+      ...parsed.flatMap((one) => one.problems),
+      ...checkTogether(parsed),
+    ],
+    warnings: parsed.flatMap((one) => one.warnings),
+    tenantNames: parsed.map(({ name }) => name),
+  };
+  if (run.full === undefined || judged.problems.length > 0) return judged;
   const { PUBLISHING_MODE: mode, OUTPUT_PATH: output, LEDGER_PATH: ledger } = run.full;
   const { QUERY_START: queryStart, QUERY_END: queryEnd } = run.full;
-  return {
+  const settings = {
     tenants: parsed.flatMap(({ made }) => (made === undefined ? [] : [made])),
     mode,
     ...(queryStart === undefined ? {} : { queryStart }),
@@ -273,8 +290,9 @@ export function parseSettings(env: Raw, tenantsFileText?: string, names: Names =
     output,
     ledger,
     metrics: metricsPlaces(run.full),
-    warnings: problemLines([...names.unset, ...names.warnings, ...parsed.flatMap((one) => one.warnings)], tenantNames),
+    warnings: [],
   };
+  return { ...judged, settings };
 }
 
 function metricsPlaces(settings: z.output<typeof runSettings>): MetricsPlaces {

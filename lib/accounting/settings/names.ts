@@ -24,10 +24,14 @@ const SETTINGS = [...ABOUT.keys()];
  */
 export const DEPLOYMENT: readonly string[] = [
   "ALARM_EMAIL",
+  "ALARM_KMS_KEY_ARN",
+  "EXISTING_BUCKET",
   "GRIDMETER_BUCKET",
   "GRIDMETER_PREFIX",
   "GRIDMETER_STAGE",
   "KMS_KEY_ARN",
+  "PARAMETER_KMS_KEY_ARN",
+  "PERMISSIONS_BOUNDARY_ARN",
   "PLAN_RESERVED_CONCURRENCY",
   "POWERTOOLS_LOG_LEVEL",
   "PROMETHEUS_AUTH_HEADER_PARAMETER",
@@ -36,6 +40,7 @@ export const DEPLOYMENT: readonly string[] = [
   "PROMETHEUS_CLIENT_KEY_PARAMETER",
   "PROMETHEUS_WORKSPACE_ARN",
   "PUSHGATEWAY_AUTH_HEADER_PARAMETER",
+  "ROLE_PATH",
   "SPOOL_OUTPUT",
   "SPOOL_QUEUE_URL",
   "SPOOL_SOURCE",
@@ -56,17 +61,23 @@ const MOST_SHOWN = 20;
 /**
  * Judges the names in an env file and in the environment. A misspelt one would leave its setting at the default without a
  * word. In the file it is refused, since people write that by hand; the environment is full of other programs' names.
+ * @param also further names that are read of this file
  */
-export function judgeNames(file: EnvFile, env: Raw): Names {
-  const strange = [...file.values].filter(([name, value]) => value.trim() !== "" && isStrange(name, file)).map(first);
-  const meant = new Map(strange.map((name) => [name, misspelt(name, SETTINGS)]));
+export function judgeNames(file: EnvFile, env: Raw, also: readonly string[] = []): Names {
+  const known = [...SETTINGS, ...also];
+  const isStray = (name: string): boolean => isStrange(name, file) && !also.includes(name);
+  const strange = [...file.values].filter(([name, value]) => value.trim() !== "" && isStray(name)).map(first);
+  const meant = new Map(strange.map((name) => [name, misspelt(name, known)]));
   const problems = strange.flatMap((name) => misspeltProblem(name, meant.get(name), "is no setting"));
-  const inEnvironment = Object.keys(env).filter((name) => (env[name] ?? "").trim() !== "" && isStrange(name, file));
+  const inEnvironment = Object.keys(env).filter((name) => (env[name] ?? "").trim() !== "" && isStray(name));
   const warnings = [
     ...inEnvironment.flatMap((name) =>
-      misspeltProblem(name, misspelt(name, SETTINGS), "is no setting, so what the environment says there is ignored"),
+      misspeltProblem(name, misspelt(name, known), "is no setting, so what the environment says there is ignored"),
     ),
-    ...ignored(strange.filter((name) => meant.get(name) === undefined)),
+    ...ignored(
+      strange.filter((name) => meant.get(name) === undefined),
+      known,
+    ),
     ...unread(file.unread),
   ];
   return { problems, unset: unsetProblems(file, env), warnings };
@@ -83,11 +94,11 @@ function misspeltProblem(name: string, meant: string | undefined, text: string):
 }
 
 /** One warning for all. What does not look like a name may be a piece of a key that was pasted in, so it is not shown. */
-function ignored(names: readonly string[]): Problem[] {
+function ignored(names: readonly string[], known: readonly string[]): Problem[] {
   if (names.length === 0) return [];
   const shown = names.filter((name) => /^[A-Z_][A-Z0-9_]{0,59}$/.test(name));
   const listed = shown.slice(0, MOST_SHOWN).map((name) => {
-    const hint = didYouMean(name, SETTINGS).replace(/^; /, "");
+    const hint = didYouMean(name, known).replace(/^; /, "");
     return hint === "" ? name : `${name} (${hint})`;
   });
   const more = names.length - listed.length;
