@@ -88,6 +88,8 @@ const FROM_PARAMETER: ReadonlyMap<string, string> = new Map([
   ["PROMETHEUS_CA_FILE", "PROMETHEUS_CA_PARAMETER"],
   ["PROMETHEUS_CLIENT_CERT_FILE", "PROMETHEUS_CLIENT_CERT_PARAMETER"],
   ["PROMETHEUS_CLIENT_KEY_FILE", "PROMETHEUS_CLIENT_KEY_PARAMETER"],
+  ["PUSHGATEWAY_AUTH_HEADER", "PUSHGATEWAY_AUTH_HEADER_PARAMETER"],
+  ["PUSHGATEWAY_CA_FILE", "PROMETHEUS_CA_PARAMETER"],
   ["TENANTS_FILE", "TENANTS_PARAMETER"],
 ]);
 /** The event says what a run covers, and the bucket is where its messages and its ledger are. */
@@ -246,7 +248,10 @@ function accountingSettings(
   const isLocal = stage === "local";
   const left = isLocal ? [] : notTaken(env, texts);
   const raw = isLocal ? env : { ...texts, ...stoodFor(texts) };
-  const settings = Object.fromEntries(Object.entries(raw).filter(([name]) => !FROM_EVENT.includes(name)));
+  // The Pushgateway is judged with the settings of the deployment.
+  const settings = Object.fromEntries(
+    Object.entries(raw).filter(([name]) => !FROM_EVENT.includes(name) && !name.startsWith("PUSHGATEWAY_")),
+  );
   const many = ["TENANTS_PARAMETER", "TENANTS_OBJECT", "TENANTS_FILE"].filter((name) => settings[name] !== undefined);
   const ambiguous: Problem[] =
     many.length < 2
