@@ -150,8 +150,8 @@ export function judgeDeployment(deployment: Deployment): JudgedDeployment {
   const problems = [...own, ...(settings?.problems ?? [])];
   const warnings = [...names.warnings, ...(problems.length > 0 ? [] : names.unset), ...(settings?.warnings ?? [])];
   return {
-    problems: problemLines(problems.length > 0 ? [...problems, ...names.unset] : [], []),
-    warnings: problemLines(warnings, []),
+    problems: problemLines(problems.length > 0 ? [...problems, ...names.unset] : [], [], false),
+    warnings: problemLines(warnings, [], false),
   };
 }
 

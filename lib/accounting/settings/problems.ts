@@ -12,8 +12,15 @@ export function quoted(setting: string, value: string): string {
   return quotedValue(shown);
 }
 
-/** One line per problem; what several tenants share is said once, with their names, or without if all share it. */
-export function problemLines(problems: readonly Problem[], tenantNames: readonly string[]): string[] {
+/**
+ * One line per problem; what several tenants share is said once, with their names, or without if all share it.
+ * @param hasOptions whether the user has the command line's options, which are named beside the settings then
+ */
+export function problemLines(
+  problems: readonly Problem[],
+  tenantNames: readonly string[],
+  hasOptions = true,
+): string[] {
   const byLine = new Map<string, { readonly problem: Problem; readonly tenants: Set<string> }>();
   for (const problem of problems) {
     const key = JSON.stringify([problem.setting, problem.quoted, problem.text]);
@@ -25,7 +32,7 @@ export function problemLines(problems: readonly Problem[], tenantNames: readonly
     const names = [...tenants].map((name) => JSON.stringify(name)).join(", ");
     const isCommon = tenants.size === 0 || tenantNames.every((name) => tenants.has(name));
     const whose = isCommon ? "" : ` (tenant${tenants.size > 1 ? "s" : ""} ${names})`;
-    const option = ABOUT.get(problem.setting)?.option;
+    const option = hasOptions ? ABOUT.get(problem.setting)?.option : undefined;
     const setting = problem.setting + (option === undefined ? "" : ` (${option})`);
     return problemLine({ ...problem, setting }, whose);
   });

@@ -145,8 +145,7 @@ test.each([
   ["PUSHGATEWAY_URL", "gateway", "is not a URL"],
 ])("%s=%s is refused", (name, value, text) => {
   const [problem = ""] = problems({ ...SITE, [name]: value });
-  expect(problem.startsWith(name)).toBe(true);
-  expect(problem).toContain(`=${JSON.stringify(value)}: ${text}`);
+  expect(problem).toContain(`${name}=${JSON.stringify(value)}: ${text}`);
   expect(problem).toContain("Write");
 });
 
