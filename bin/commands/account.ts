@@ -1,4 +1,11 @@
-import { type RunOptions, type RunResult, exitCode, runAccounting, runErrors } from "../../lib/accounting/run.ts";
+import {
+  type RunOptions,
+  type RunPorts,
+  type RunResult,
+  exitCode,
+  runAccounting,
+  runErrors,
+} from "../../lib/accounting/run.ts";
 import { errorSummary, errorText } from "../../lib/shared/errors.ts";
 import { summarise } from "../../lib/accounting/summary.ts";
 import { type LoadedSettings, loadSettings } from "../../lib/accounting/settings/load.ts";
@@ -58,29 +65,14 @@ export async function account(options: AccountOptions): Promise<number> {
   const ledger = await openLedger(settings.ledger, dryRun, process.env, warn);
   if (!ledger.remembers)
     say("--ledger none: this run remembers nothing, asks for every day, and has no guard against figures going down.");
-  const progress = new Progress();
   const metrics = new RunMetrics(settings, now);
+  const ports = { ...runPorts(settings, ledger.store), outbox: outboxStore(outbox, ledger) };
   const request = requestOf(settings);
-  boundHeap();
-  const result = await runAccounting(
-    settings.tenants.map(({ tenant }) => tenant),
-    { ...runPorts(settings, ledger.store), outbox: outboxStore(outbox, ledger) },
-    {
-      now,
-      request,
-      ...(only === undefined ? {} : { only }),
-      recount: options.recount === true,
-      force: options.force === true,
-      allowDecrease: options.allowDecrease === true,
-      allowIncomplete: options.allowIncomplete === true,
-      progress: (tenant, done, days) => progress.show(tenant.name, done, days),
-    },
-  )
-    .finally(() => progress.end())
-    .catch(async (error: unknown) => {
-      if (!dryRun) await metrics.tellFailure(request);
-      throw error;
-    });
+  const run = countAll(settings, ports, { ...options, now, request, ...(only === undefined ? {} : { only }) });
+  const result = await run.catch(async (error: unknown) => {
+    if (!dryRun) await metrics.tellFailure(request);
+    throw error;
+  });
   tellRun(result, say);
   const keys = result.months.flatMap(({ units }) => units.flatMap((unit) => unit.keys ?? []));
   const { delivery, faults } = dryRun ? { delivery: [], faults: [] } : await sendOn(outbox, ledger, keys, now);
@@ -102,6 +94,31 @@ export async function account(options: AccountOptions): Promise<number> {
     await print(result, dryRun);
   }
   return code;
+}
+
+/** Counts and publishes all tenants, with progress on a terminal. */
+async function countAll(
+  { tenants }: LoadedSettings,
+  ports: RunPorts,
+  options: AccountOptions & Pick<RunOptions, "now" | "request" | "only">,
+): Promise<RunResult> {
+  const progress = new Progress();
+  boundHeap();
+  const { now, request, only } = options;
+  return runAccounting(
+    tenants.map(({ tenant }) => tenant),
+    ports,
+    {
+      now,
+      request,
+      ...(only === undefined ? {} : { only }),
+      recount: options.recount === true,
+      force: options.force === true,
+      allowDecrease: options.allowDecrease === true,
+      allowIncomplete: options.allowIncomplete === true,
+      progress: (tenant, done, days) => progress.show(tenant.name, done, days),
+    },
+  ).finally(() => progress.end());
 }
 
 async function print(result: RunResult, dryRun: boolean): Promise<void> {

@@ -242,6 +242,17 @@ describe("the agent's rights", () => {
     expect(ALL.toSorted()).toEqual(Object.keys(PROBE_DEFAULTS).toSorted());
   });
 
+  test("say the same of AppArmor to an older Kubernetes", async () => {
+    const off = Object.fromEntries(ALL.map((name) => [name, { enabled: name === "ps" }]));
+    const values = withValue(FULL, "agent.config.probes", off);
+    const older = find(await render(values, "--kube-version", "1.29.0"), "DaemonSet", "-agent")["spec"];
+    expect(JSON.stringify(older)).toContain('"container.apparmor.security.beta.kubernetes.io/agent":"unconfined"');
+    expect(JSON.stringify(older)).not.toContain("appArmorProfile");
+    const newer = JSON.stringify(find(await render(values, "--kube-version", "1.30.0"), "DaemonSet", "-agent")["spec"]);
+    expect(newer).toContain('"appArmorProfile":{"type":"Unconfined"}');
+    expect(newer).not.toContain("container.apparmor");
+  });
+
   test("can be set by hand, for a probe of one's own", async () => {
     const off = Object.fromEntries(ALL.map((name) => [name, { enabled: false }]));
     const values = withValue(withValue(FULL, "agent.config.probes", off), "agent.securityContext", {
