@@ -5,7 +5,7 @@ import { type AssignedGpus, amdGpus, nvidiaGpus } from "./common/assigned-gpus.t
 import { type ContainerNames, containerLabels, isContainerId, kubernetesNames, shortId } from "./common/container.ts";
 import { dockerError, dockerFailure } from "./common/docker.ts";
 import { type NodeMetricName, nodeMetrics } from "./common/metric-families.ts";
-import { Count, Flag, ParseError, Text, Texts, labelText, parseJson } from "./common/parse.ts";
+import { Count, Flag, ParseError, Text, Texts, jsonAtEnd, labelText } from "./common/parse.ts";
 import { PER_CONTAINER_DEFAULTS, perContainer, perContainerProbe } from "./common/per-container.ts";
 import { type ProbeKind, limitsOf } from "./common/probe.ts";
 import { type ProbeDefaults, USUAL_INTERVAL } from "./common/settings.ts";
@@ -87,7 +87,7 @@ type ContainerGpus = {
 export const parseDockerInspect = (output: Output): Parsed<readonly DockerContainer[]> => {
   const gone = isGone(output);
   if (output.exitCode !== 0 && !gone) throw dockerError("docker inspect", output);
-  const json = parseJson(output.stdout);
+  const json = jsonAtEnd(output.stdout);
   if (json === undefined && gone) return { value: [], rejected: 0 };
   const items: readonly unknown[] = Array.isArray(json) ? json : [json];
   const containers = new Map<string, DockerContainer>();
@@ -113,15 +113,19 @@ const isGone = (output: Output): boolean =>
   dockerFailure(output) === "other" &&
   /no such (?:object|container)/i.test(output.stderr.slice(0, 4096));
 
+const Health = z.object({ Status: Text }).optional().catch(undefined);
+
+/** Healthcheck: podman before 4 */
 const State = z
-  .object({
-    Status: Text,
-    Pid: Count,
-    StartedAt: Text,
-    OOMKilled: Flag,
-    Health: z.object({ Status: Text }).optional().catch(undefined),
-  })
-  .catch({ Status: undefined, Pid: undefined, StartedAt: undefined, OOMKilled: undefined, Health: undefined });
+  .object({ Status: Text, Pid: Count, StartedAt: Text, OOMKilled: Flag, Health, Healthcheck: Health })
+  .catch({
+    Status: undefined,
+    Pid: undefined,
+    StartedAt: undefined,
+    OOMKilled: undefined,
+    Health: undefined,
+    Healthcheck: undefined,
+  });
 
 const Config = z
   .object({ Image: Text, Labels: Texts, Env: z.array(z.unknown()).catch([]) })
@@ -141,13 +145,16 @@ const HostConfig = z
 const Inspected = z.object({
   Id: z.string(),
   Name: Text,
+  /** podman's */
+  ImageName: Text,
   RestartCount: Count,
   State,
   Config,
   HostConfig,
 });
 
-const readContainer = ({ Id, Name, RestartCount, State, Config, HostConfig }: z.infer<typeof Inspected>) => {
+const readContainer = (inspected: z.infer<typeof Inspected>) => {
+  const { Id, Name, ImageName, RestartCount, State, Config, HostConfig } = inspected;
   const labels = Config.Labels;
   const environment = readEnvironment(Config.Env);
   const name = Name?.replace(/^\//, "");
@@ -173,7 +180,7 @@ const readContainer = ({ Id, Name, RestartCount, State, Config, HostConfig }: z.
     pod: kubelet.get("io.kubernetes.pod.name") ?? names.pod,
     container: kubelet.get("io.kubernetes.container.name") ?? names.container,
     podUid: kubelet.get("io.kubernetes.pod.uid"),
-    image: Config.Image,
+    image: Config.Image ?? ImageName,
     job: readJob(labels, environment, isKubernetes),
     status: State.Status,
     pid: State.Pid === 0 ? undefined : State.Pid,
@@ -181,7 +188,7 @@ const readContainer = ({ Id, Name, RestartCount, State, Config, HostConfig }: z.
     startTime,
     restartCount: RestartCount,
     oomKilled: State.OOMKilled,
-    healthy: healthOf(State.Health?.Status),
+    healthy: healthOf((State.Health ?? State.Healthcheck)?.Status),
     kubeletManaged: labels.has("io.kubernetes.pod.name"),
     labelCount: labels.size,
     environmentCount: environment.size,

@@ -1,6 +1,6 @@
 import type { Command, Output, Parsed } from "../../command/types.ts";
 import { type ContainerNames, kubernetesNames } from "./container.ts";
-import { ParseError, quoted } from "./parse.ts";
+import { ParseError, failureOf, quoted } from "./parse.ts";
 
 /** Lists the containers. Its own command, so that inspect and logs do without a docker stats that hangs. */
 export const DOCKER_PS_COMMAND: Command = {
@@ -59,6 +59,9 @@ export const dockerFailure = ({ stderr }: Pick<Output, "stderr">): "daemon_down"
     "cannot connect to the docker daemon",
     "is the docker daemon running",
     "failed to connect to the docker",
+    // podman that works through its service
+    "cannot connect to podman",
+    "unable to connect to podman",
   ];
   return down.some((words) => text.includes(words)) ? "daemon_down" : "other";
 };
@@ -66,7 +69,7 @@ export const dockerFailure = ({ stderr }: Pick<Output, "stderr">): "daemon_down"
 /** Why a docker command gave no data. */
 export const dockerError = (command: string, output: Output): ParseError => {
   const reason = dockerFailure(output);
-  return new ParseError(`${command} exited with ${output.exitCode} (${reason}) and printed ${quoted(output)}`);
+  return failureOf(`${command} exited with ${output.exitCode} (${reason}) and printed ${quoted(output)}`, output);
 };
 
 /** Whether docker says that the container does not exist any more: an absence, and no failure. */

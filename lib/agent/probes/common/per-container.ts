@@ -31,6 +31,8 @@ type CommandPerContainer<T, Readings> = {
   readonly publish: (byId: ReadonlyMap<string, T>) => {
     readonly metrics: readonly Metric[];
     readonly readings: Readings;
+    /** for people: what is wrong though the run was good */
+    readonly warning?: string;
   };
 };
 

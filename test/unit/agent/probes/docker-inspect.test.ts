@@ -238,3 +238,50 @@ describe("docker ps", () => {
     expect(() => parseDockerList(printed("CONTAINER ID   IMAGE\n"))).toThrow(ParseError);
   });
 });
+
+describe("docker inspect where docker is podman", () => {
+  const podman = (more: object = {}, state: object = {}) => ({
+    Id: "b".repeat(64),
+    Name: "trainer",
+    ImageName: "docker.io/library/cuda:12",
+    RestartCount: 2,
+    State: { Status: "running", Pid: 77, OOMKilled: false, StartedAt: "2026-02-10T13:00:00.123456789+01:00", ...state },
+    Config: { Env: ["container=podman", "PAI_JOB_NAME=job~1"], Labels: null },
+    HostConfig: { Runtime: "oci", Devices: [], DeviceRequests: null },
+    ...more,
+  });
+  const read = (...all: object[]) => parseDockerInspect(printed(JSON.stringify(all))).value;
+
+  it("is read: the name without a slash, the image by its own key, no labels, a time with an offset", () => {
+    expect(read(podman())[0]).toMatchObject({
+      name: "trainer",
+      image: "docker.io/library/cuda:12",
+      job: { job: "job~1" },
+      pid: 77,
+      restartCount: 2,
+      oomKilled: false,
+      startTime: Date.parse("2026-02-10T12:00:00.123Z") / 1000,
+      healthy: undefined,
+    });
+  });
+
+  it.each([
+    [{ Health: { Status: "healthy" } }, true],
+    [{ Healthcheck: { Status: "unhealthy" } }, false],
+    [{ Health: { Status: "", FailingStreak: 0, Log: null } }, undefined],
+    [{ Healthcheck: { Status: "starting" } }, undefined],
+  ])("a health check %j", (state, healthy) => {
+    expect(read(podman({}, state))[0]?.healthy).toBe(healthy);
+  });
+
+  it("a container that went away is no failure, whatever podman calls it", () => {
+    for (const text of ['Error: no such object: "bbb"\n', 'Error: inspecting object: no such container "bbb"\n']) {
+      expect(parseDockerInspect(printed("[]\n", 125, text))).toEqual({ value: [], rejected: 0 });
+    }
+  });
+
+  it("is read after podman-docker's words", () => {
+    const words = "Emulate Docker CLI using podman. Create /etc/containers/nodocker to quiet msg.\n";
+    expect(parseDockerInspect(printed(`${words}${JSON.stringify([podman()])}`)).value).toHaveLength(1);
+  });
+});
