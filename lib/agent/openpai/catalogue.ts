@@ -1,5 +1,6 @@
 import type { Labels, Metric } from "../../shared/exposition.ts";
 import { type FamilyEntry, counter, gauge, histogram } from "../probes/common/metric-families.ts";
+import { withoutNoise } from "../probes/common/parse.ts";
 
 /** A metric of OpenPAI's job-exporter as this agent publishes it. A histogram is published as its three parts, each with a header. */
 export type OpenPaiEntry = FamilyEntry & {
@@ -194,7 +195,7 @@ export const openPaiMetric = (name: OpenPaiName, samples: readonly OpenPaiSample
     help,
     type: type === "counter" ? "counter" : "gauge",
     samples: samples.flatMap(({ labels, value }) =>
-      value === undefined || !Number.isFinite(value) ? [] : [{ labels, value }],
+      value === undefined || !Number.isFinite(value) ? [] : [{ labels, value: withoutNoise(value) }],
     ),
   };
 };

@@ -38,6 +38,13 @@ export const exitError = (command: string, output: Output): ParseError =>
 export const labelText = (text: string | undefined): string =>
   (text ?? "").slice(0, 128).replaceAll(/\p{C}/gu, "\uFFFD");
 
+/**
+ * A number without the noise of arithmetic on doubles: 1.1 % is 0.011, and 1.1 / 100 is 0.011000000000000001. Of the 15 digits that every
+ * double has, none is lost.
+ */
+export const withoutNoise = (value: number): number =>
+  Number.isInteger(value) ? value : Number(value.toPrecision(15));
+
 /** The parsed text; undefined where it is no JSON. */
 export const parseJson = (text: string): unknown => {
   try {

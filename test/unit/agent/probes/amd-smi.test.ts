@@ -130,3 +130,17 @@ describe("no data", () => {
     expect(read([{ gpu: 0, usage: "N/A" }]).value).toHaveLength(1);
   });
 });
+
+describe("long numbers and known texts are no broken values", () => {
+  it.each([
+    [{ value: 45.123456789012345, unit: "W" }, 45.1234567890123],
+    [{ value: "45.12345678901234567890", unit: "W" }, 45.1234567890123],
+    [{ value: 66_840, unit: "mW" }, 66.84],
+    [{ value: 1e-7, unit: "W" }, 1e-7],
+    ["Not available", undefined],
+    ["N/A (Secondary die)", undefined],
+  ])("%j", (power, watts) => {
+    const { value, rejected } = read([{ gpu: 0, power: { socket_power: power } }]);
+    expect([value[0]?.watts, rejected]).toEqual([watts, 0]);
+  });
+});

@@ -222,6 +222,25 @@ describe("what is around and in the log", () => {
     ]);
   });
 
+  it.each([
+    ["<utilization><gpu_util>7.00000000000000011 %</gpu_util></utilization>", 0.07],
+    [`<utilization><gpu_util>1.1${"0".repeat(40)} %</gpu_util></utilization>`, 0.011],
+    ["<utilization><gpu_util>Not available in WDDM driver model</gpu_util></utilization>", undefined],
+    ["<utilization><gpu_util>[Not Supported]</gpu_util></utilization>", undefined],
+  ])("may be a text that drivers are known to print: %s is no broken value", (gpu, utilization) => {
+    const { value, rejected } = parse(log(gpu));
+    expect([value.gpus[0]?.utilization, rejected]).toEqual([utilization, 0]);
+  });
+
+  it("may be processes whose memory is not known under WDDM: they are there, and none is broken", () => {
+    const row =
+      "<process_info><pid>7</pid><used_memory>Not available in WDDM driver model</used_memory></process_info>";
+    expect(parse(log(`<processes>${row}</processes>`))).toMatchObject({
+      rejected: 0,
+      value: { gpus: [{ processes: [{ pid: 7, usedBytes: undefined }] }] },
+    });
+  });
+
   it("may be names that an object has from birth", () => {
     expect(parse(log("<valueOf>1</valueOf><toString>2</toString>")).value.gpus).toHaveLength(1);
   });
