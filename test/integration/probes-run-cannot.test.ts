@@ -89,9 +89,23 @@ describe("a tool that can never do what it is asked on this node", () => {
     const run = await probeOf("docker-logs", {
       marker: "END",
       command: ["sh", "-c", script, "logs", "{id}"],
-      listCommand: ["sh", "-c", `printf '%s\\n' ${ids.join(" ")}`],
+      listCommand: ["sh", "-c", `printf '%s %s\\n' ${ids[0]} k8s_main_web-0_shop_u-1_0 ${ids[1]} other`],
     }).run();
     expect(run).toMatchObject({ kind: "ok", rejected: 0, warning: expect.stringContaining("logging driver") });
-    expect(run.metrics.map(({ samples }) => samples.map(({ value }) => value))).toEqual([[1]]);
+    // Each has the names that docker ps lists.
+    expect(run.metrics.map(({ samples }) => samples)).toEqual([
+      [
+        {
+          labels: {
+            container_id: "a".repeat(12),
+            name: "k8s_main_web-0_shop_u-1_0",
+            namespace: "shop",
+            pod: "web-0",
+            container: "main",
+          },
+          value: 1,
+        },
+      ],
+    ]);
   });
 });

@@ -38,7 +38,10 @@ export const dockerLogs: ProbeKind<LogReadings> = {
       command: fillIn(command, { lines: String(lines) }),
       parse: (output) =>
         saysGone(output) ? { value: undefined, rejected: 0 } : parseDockerLogs(output, marker ?? NO_MARKER),
-      publish: (logs) => ({ metrics: metricsOf(logs), readings: { logs }, ...warningOf(logs) }),
+      publish: (logs, listed) => {
+        const rows = [...logs].map(([id, one]) => ({ container: listed(id) ?? namesById(id), logs: one }));
+        return { metrics: dockerLogsMetrics(rows), readings: { logs }, ...warningOf(logs) };
+      },
     });
     return marker === undefined ? disabled(probe) : probe;
   },
@@ -70,9 +73,6 @@ const disabled = (probe: Probe<LogReadings>): Probe<LogReadings> => ({
   unavailable: () => Promise.resolve(NO_MARKER),
   run: () => conduct(probe.timeout, () => Promise.resolve({ kind: "disabled", detail: NO_MARKER })),
 });
-
-const metricsOf = (logs: ReadonlyMap<string, DockerLogs>) =>
-  dockerLogsMetrics([...logs].map(([id, one]) => ({ container: namesById(id), logs: one })));
 
 export type DockerLogs = {
   /** whether the marker is in the log: the job has finished; undefined where the container's logging driver keeps nothing to read */
