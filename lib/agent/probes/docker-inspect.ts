@@ -1,7 +1,14 @@
 import * as z from "zod";
 import type { Metric } from "../../shared/exposition.ts";
 import type { Output, Parsed } from "../command/types.ts";
-import { type AssignedGpus, amdGpus, nvidiaGpus } from "./common/assigned-gpus.ts";
+import {
+  type AssignedGpus,
+  amdGpus,
+  annotatedDevices,
+  mountedDevice,
+  nvidiaGpus,
+  orderedDevices,
+} from "./common/assigned-gpus.ts";
 import { type ContainerNames, containerLabels, isContainerId, kubernetesNames, shortId } from "./common/container.ts";
 import { dockerError, dockerFailure } from "./common/docker.ts";
 import { type NodeMetricName, nodeMetrics } from "./common/metric-families.ts";
@@ -127,9 +134,14 @@ const State = z
     Healthcheck: undefined,
   });
 
+const Values = z.array(z.unknown()).catch([]);
+
+/** CreateCommand: how podman was told to make the container */
 const Config = z
-  .object({ Image: Text, Labels: Texts, Env: z.array(z.unknown()).catch([]) })
-  .catch({ Image: undefined, Labels: new Map(), Env: [] });
+  .object({ Image: Text, Labels: Texts, Env: Values, CreateCommand: Values, Annotations: Texts })
+  .catch({ Image: undefined, Labels: new Map(), Env: [], CreateCommand: [], Annotations: new Map() });
+
+const Mounts = z.array(z.object({ Destination: Text }).catch({ Destination: undefined })).catch([]);
 
 const Devices = z.array(z.object({ PathOnHost: z.string() }).or(z.unknown().transform(() => undefined))).catch([]);
 
@@ -138,8 +150,8 @@ const Request = z.object({ Count: z.int().catch(0), DeviceIDs: z.array(z.string(
 const Requests = z.array(Request.or(z.unknown().transform(() => undefined))).catch([]);
 
 const HostConfig = z
-  .object({ Runtime: Text, Devices, DeviceRequests: Requests })
-  .catch({ Runtime: undefined, Devices: [], DeviceRequests: [] });
+  .object({ Runtime: Text, Devices, DeviceRequests: Requests, Annotations: Texts })
+  .catch({ Runtime: undefined, Devices: [], DeviceRequests: [], Annotations: new Map() });
 
 /** An element of docker inspect's array, or the answer of the daemon's API to /containers/ID/json. */
 const Inspected = z.object({
@@ -151,10 +163,11 @@ const Inspected = z.object({
   State,
   Config,
   HostConfig,
+  Mounts,
 });
 
 const readContainer = (inspected: z.infer<typeof Inspected>) => {
-  const { Id, Name, ImageName, RestartCount, State, Config, HostConfig } = inspected;
+  const { Id, Name, ImageName, RestartCount, State, Config, HostConfig, Mounts } = inspected;
   const labels = Config.Labels;
   const environment = readEnvironment(Config.Env);
   const name = Name?.replace(/^\//, "");
@@ -171,6 +184,12 @@ const readContainer = (inspected: z.infer<typeof Inspected>) => {
     requests: HostConfig.DeviceRequests.flatMap((request) =>
       request === undefined ? [] : [{ count: request.Count, ids: request.DeviceIDs }],
     ),
+    cdi: [
+      ...annotatedDevices(HostConfig.Annotations),
+      ...annotatedDevices(Config.Annotations),
+      ...orderedDevices(Config.CreateCommand),
+      ...Mounts.flatMap(({ Destination }) => mountedDevice(Destination ?? "") ?? []),
+    ],
     nvidiaRuntime: HostConfig.Runtime === "nvidia",
   };
   const container: DockerContainer = {

@@ -191,6 +191,26 @@ describe("the GPUs of a container", () => {
     }
   });
 
+  const read = (more: object) =>
+    parseDockerInspect(printed(JSON.stringify({ Id: "0a1b2c3d4e5f", Config: { Env: [] }, ...more }))).value[0]!.gpus;
+  const byPlugin = "/var/run/nvidia-container-devices";
+  it.each([
+    ["an annotation", { HostConfig: { Annotations: { "cdi.k8s.io/plugin_1": "nvidia.com/gpu=0,amd.com/gpu=1" } } }, 0],
+    ["podman's annotation", { Config: { Annotations: { "cdi.k8s.io/x": "nvidia.com/gpu=2" } } }, 2],
+    ["podman's command", { Config: { CreateCommand: ["podman", "run", "--device", "nvidia.com/gpu=3", "img"] } }, 3],
+    ["the same in one word", { Config: { CreateCommand: ["podman", "run", "--device=nvidia.com/gpu=4", "img"] } }, 4],
+    ["a mount by name", { Mounts: [{ Destination: `${byPlugin}/cdi/nvidia.com/gpu/5` }] }, 5],
+    ["a mount by uuid", { Mounts: [{ Destination: `${byPlugin}/${UUID}` }] }, UUID],
+    ["another annotation", { HostConfig: { Annotations: { note: "nvidia.com/gpu=0" } } }, undefined],
+    ["what the container runs", { Config: { CreateCommand: ["podman", "run", "img", "nvidia.com/gpu=3"] } }, undefined],
+    ["another mount", { Mounts: [{ Destination: "/data/nvidia-container-devices/0" }, null, {}] }, undefined],
+  ])("CDI: in %s", (_, container, expected) => {
+    const { nvidia } = read(container);
+    expect(nvidia === "all" ? nvidia : nvidia?.map(({ value }) => value)).toEqual(
+      expected === undefined ? undefined : [expected],
+    );
+  });
+
   it("CDI: several, of two makers, and beside what an image sets", () => {
     const both = gpusOf(["NVIDIA_VISIBLE_DEVICES=all"], cdi("nvidia.com/gpu=0", "nvidia.com/gpu=1", "amd.com/gpu=2"));
     expect(both.nvidia).toEqual([

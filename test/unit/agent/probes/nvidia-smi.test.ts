@@ -319,6 +319,8 @@ describe("a GPU off the bus is named by its PCI address", () => {
       "00000000:3B:00.0",
     ],
     ["WARNING: x\nGPU 00010000:c7:00.0 has fallen off the bus.", "00010000:c7:00.0"],
+    ["NVRM: Xid (PCI:0000:cf:00): 79, pid=7, GPU has fallen off the bus.", "0000:cf:00"],
+    ["Unable to determine the device handle for GPU0000:CF:00.0: GPU requires reset.", "0000:CF:00.0"],
   ])("%s", (text, address) => {
     for (const exitCode of [255, 15, 0]) {
       expect(lostIn(text, exitCode)).toEqual([{ labels: unknown(address), value: 1 }]);
