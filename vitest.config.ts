@@ -31,6 +31,7 @@ const SIZED = [
   "test/integration/spool-kills.test.ts",
   "test/unit/accounting/store/processes.test.ts",
   "test/unit/agent/linear-time.test.ts",
+  "test/unit/agent/probes/*-fuzz.test.ts",
 ];
 /** Slower than their neighbours (whole command lines), or in need of a process of their own (a mocked module, times). */
 const APART = [

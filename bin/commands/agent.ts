@@ -86,7 +86,8 @@ async function run(
   if (process.pid === 1) log.warn({}, NO_INIT);
   const received = await signal;
   log.info({ signal: received }, "told to end");
-  await agent.stop("the agent was told to end");
-  log.info({}, "nothing runs any more");
+  const left = await agent.stop("the agent was told to end");
+  if (left === 0) log.info({ left }, "nothing runs any more");
+  else log.warn({ left }, "the agent ends, and commands are still there that not even KILL ends (state D)");
   return 0;
 }

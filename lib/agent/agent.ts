@@ -1,6 +1,7 @@
 import { GridmeterError } from "../shared/errors.ts";
 import type { Known } from "../shared/exposition.ts";
-import { killAll } from "./command/run.ts";
+import { endLeftovers } from "./command/leftovers.ts";
+import { killAll, liveRuns } from "./command/run.ts";
 import type { ResultKind } from "./command/types.ts";
 import type { AgentConfig } from "./config.ts";
 import { SELF_METRICS, SelfMetrics, type ProcessFigures, PushAccount } from "./metrics/self.ts";
@@ -30,8 +31,11 @@ type AgentParts = {
 export type Agent = {
   /** Opens the port, then starts probes and pushes. Gives the port's URL, or undefined without one. Rejects if it is taken. */
   start(): Promise<string | undefined>;
-  /** Ends all of it within 10 seconds: no run, no child, no port, and the own groups are removed. Never rejects. */
-  stop(why: string): Promise<void>;
+  /**
+   * Ends all of it within 10 seconds: no run, no child, no port, and the own groups are removed. Gives how many commands are still
+   * there, as not even KILL ends them (state D). Never rejects.
+   */
+  stop(why: string): Promise<number>;
   /** Runs each probe that can run once, and pushes all groups, if there is a Pushgateway. Never rejects. */
   once(): Promise<{ readonly text: string; readonly pushes: ReadonlyMap<string, Outcome> }>;
 };
@@ -82,6 +86,7 @@ export async function buildAgent({
     },
   });
   let port: Awaited<ReturnType<typeof startServer>> | undefined;
+  let ending = false;
   return {
     start: async () => {
       if (config.listen !== undefined) {
@@ -93,17 +98,22 @@ export async function buildAgent({
           log,
         });
       }
+      await endCommandsOfTheDead(log);
+      if (ending) return port?.url;
       schedule.start();
       publisher?.start();
       return port?.url;
     },
     stop: async (why) => {
+      ending = true;
       schedule.stop();
       await Promise.all([killAll(why, KILL_LIMIT), publisher?.stop()]);
       // Last, so that anyone who asks meanwhile learns that the agent is not ready any more.
       await port?.stop();
+      return liveRuns();
     },
     once: async () => {
+      await endCommandsOfTheDead(log);
       await schedule.once();
       const outcomes = (await publisher?.publishOnce()) ?? new Map<string, Outcome>();
       const text = board.exposition();
@@ -112,6 +122,13 @@ export async function buildAgent({
       return { text, pushes: outcomes };
     },
   };
+}
+
+/** Before anything is started: a tool that was left hanging must not get a second one beside it. */
+async function endCommandsOfTheDead(log: AgentLog): Promise<void> {
+  const { found, left } = await endLeftovers(KILL_LIMIT);
+  if (found > 0) log.info({ processes: found, left }, "commands that a dead agent left behind were ended");
+  if (left > 0) log.warn({ left }, "of a dead agent's commands some are still there: not even KILL ends them");
 }
 
 /** The HTTP client is loaded only where it is needed: with TLS it takes 8 MB. */

@@ -14,7 +14,7 @@ export type ScheduleOptions = {
   /** seconds after which a disabled probe is examined again, since it may be able to run by then; default 300 */
   readonly reexamine?: number;
   /**
-   * Seconds for which a probe that ran must have been `not_found` before it is disabled; default 900. Until then it fails, so that
+   * Seconds for which a probe that was ok must have been `not_found` before it is disabled; default 900. Until then it fails, so that
    * an alert can fire: a tool that was removed is not the same as one that was never installed.
    */
   readonly lostAfter?: number;
@@ -93,7 +93,7 @@ type LoopOptions = {
   readonly clock: Clock;
   /** seconds after which a disabled probe is examined again */
   readonly reexamine: number;
-  /** seconds for which the tool must have been `not_found` before a probe that ran is disabled */
+  /** seconds for which the tool must have been `not_found` before a probe that was ok is disabled */
   readonly lostAfter: number;
 };
 
@@ -108,7 +108,10 @@ class ProbeLoop {
   readonly #stop = new AbortController();
   #enabled: boolean | undefined;
   #last: ResultKind | undefined;
+  #wasOk = false;
   #lostSince: number | undefined;
+  /** whether a run has shown that the probe cannot work here, though it can be started: it is tried again now and then */
+  #onTrial = false;
   #nextStepBy = Infinity;
 
   constructor(probe: Probe, options: LoopOptions) {
@@ -149,11 +152,9 @@ class ProbeLoop {
         continue;
       }
       if (this.#stop.signal.aborted) return;
-      examined = true;
-      await this.#run();
+      examined = await this.#run();
       if (this.#stop.signal.aborted) return;
-      if (this.#isLost()) examined = false;
-      due = nextOf(due, this.#probe.interval, clock.now());
+      due = examined ? nextOf(due, this.#probe.interval, clock.now()) : clock.now() + reexamine;
     }
   }
 
@@ -162,34 +163,52 @@ class ProbeLoop {
     if (await this.#canRun()) await this.#run();
   }
 
-  async #run(): Promise<void> {
+  /** Runs the probe. False where the run has shown that the probe cannot work on this node: then it is disabled. */
+  async #run(): Promise<boolean> {
     this.#nextStepBy = this.#options.clock.now() + this.#probe.timeout + SETTLING_TIME;
     const run = await this.#watched.run();
-    if (this.#stop.signal.aborted) return;
+    if (this.#stop.signal.aborted) return true;
+    this.#onTrial = this.#cannotWork(run);
+    this.#setEnabled(this.#onTrial ? (run.detail ?? run.kind) : undefined);
+    if (this.#onTrial) return false;
     this.#last = run.kind;
+    this.#wasOk ||= run.kind === "ok";
     this.#notify(() => this.#options.settled(this.probe, run));
+    return true;
   }
 
+  /** Whether the probe can be started. One on trial is enabled only if its run shows that it works. */
   async #canRun(): Promise<boolean> {
     this.#nextStepBy = this.#options.clock.now() + EXAMINATION_LIMIT;
     const why = await this.#watched.unavailable();
+    if (!this.#stop.signal.aborted && !(why === undefined && this.#onTrial)) this.#setEnabled(why);
+    return why === undefined;
+  }
+
+  /** `why`: the probe cannot work; undefined if it can. */
+  #setEnabled(why: string | undefined): void {
     const enabled = why === undefined;
-    if (enabled === this.#enabled || this.#stop.signal.aborted) return enabled;
+    if (enabled === this.#enabled) return;
     const { log, enabled: changed } = this.#options;
     if (!enabled) log.info({ probe: this.probe, why }, "the probe is disabled: it cannot run on this node");
     else if (this.#enabled === false) log.info({ probe: this.probe }, "the probe can run now and is enabled");
     this.#enabled = enabled;
     this.#last = undefined;
+    this.#wasOk = false;
     this.#lostSince = undefined;
     this.#notify(() => changed(this.probe, enabled));
-    return enabled;
   }
 
-  /** Whether the tool has been missing for so long that the probe is examined again, and disabled if it cannot run. */
-  #isLost(): boolean {
-    if (this.#last !== "not_found") this.#lostSince = undefined;
+  /**
+   * Whether a run shows that the probe cannot work on this node: its tool says so, or has been missing for too long. The tool may be
+   * one that another program starts (`nsenter ... -- TOOL`), whose absence nothing but a run shows.
+   */
+  #cannotWork({ kind }: ProbeRun): boolean {
+    if (kind === "disabled") return true;
+    if (kind !== "not_found") this.#lostSince = undefined;
     else this.#lostSince ??= this.#options.clock.now();
-    return this.#lostSince !== undefined && this.#options.clock.now() - this.#lostSince >= this.#options.lostAfter;
+    if (this.#lostSince === undefined) return false;
+    return !this.#wasOk || this.#options.clock.now() - this.#lostSince > this.#options.lostAfter;
   }
 
   /** A fault of a listener must not end the loop. */

@@ -11,11 +11,10 @@
  *   one GPU lost, one `--` row                  the probe's parser: that row is left out and counted
  *   D state                                     Slot (slot.ts): no second child; killAll waits for it only within a limit
  */
-import { randomUUID } from "node:crypto";
 import { setImmediate as nextIteration } from "node:timers/promises";
 import { GridmeterError } from "../../shared/errors.ts";
 import { within } from "../../shared/time-limit.ts";
-import { Capture, type Child, commandEnvironment, startCommand } from "./start.ts";
+import { Capture, type Child, commandEnvironment, newMark, startCommand } from "./start.ts";
 import { Tree, endTree, findOrphans, searchNow } from "./tree.ts";
 import type { Command, CommandResult } from "./types.ts";
 
@@ -78,7 +77,7 @@ class Run {
 
   /** Starts the command, and resolves when its last process has ended. */
   async conduct(environment: RunOptions["environment"]): Promise<void> {
-    const mark = randomUUID();
+    const mark = newMark();
     const env = commandEnvironment(mark, process.env, environment);
     const started = await startCommand(this.#command, env, () => !this.outcome.isSettled);
     if (started?.kind === "started") {

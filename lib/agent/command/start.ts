@@ -1,9 +1,11 @@
 import { type ChildProcessByStdio, spawn } from "node:child_process";
-import { closeSync, openSync } from "node:fs";
+import { randomUUID } from "node:crypto";
+import { closeSync, openSync, readlinkSync } from "node:fs";
 import type { Readable } from "node:stream";
 import { setImmediate as nextIteration } from "node:timers/promises";
 import { errorText } from "../../shared/errors.ts";
 import { isErrno } from "../../shared/fs.ts";
+import { readProcess } from "../../shared/proc.ts";
 import { type Unstartable, locateExecutable } from "./executable.ts";
 import type { Command } from "./types.ts";
 
@@ -147,6 +149,41 @@ const USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 /** The variable that marks the processes of a run, whatever group or session they are in. */
 export const RUN_VARIABLE = "GRIDMETER_RUN";
+
+/** An agent: its pid and the ticks from boot to its start, which together are no other process's, and where that pid counts. */
+type AgentName = { readonly space: string; readonly pid: number; readonly start: number };
+
+let ownName: string | undefined;
+
+/** The mark of one run: which agent started it, and which run it is. Where /proc cannot be read, it has the latter alone. */
+export function newMark(): string {
+  ownName ??= nameOfAgent();
+  return `${ownName}${randomUUID()}`;
+}
+
+function nameOfAgent(): string {
+  try {
+    const [space, own] = [ownSpace(), readProcess(process.pid)];
+    return space === undefined || own === undefined ? "" : `${space}/${own.pid}/${own.start}/`;
+  } catch {
+    return ""; // no file descriptor is free
+  }
+}
+
+/** The agent that a mark names. */
+export function agentOf(mark: string): AgentName | undefined {
+  const [, space, pid, start] = /^(pid:\[\d{1,20}\])\/(\d{1,10})\/(\d{1,20})\/[0-9a-f-]{36}$/.exec(mark) ?? [];
+  return space === undefined ? undefined : { space, pid: Number(pid), start: Number(start) };
+}
+
+/** The namespace of process ids; undefined without /proc, or where /proc is another namespace's. */
+export function ownSpace(): string | undefined {
+  try {
+    return readlinkSync("/proc/self") === String(process.pid) ? readlinkSync("/proc/self/ns/pid") : undefined;
+  } catch {
+    return undefined;
+  }
+}
 
 /**
  * The environment of a command. LC_ALL=C: numbers with a point and messages in English, whatever the node's locale is.

@@ -66,7 +66,7 @@ export class Tree {
 }
 
 /** Signals one process outside the group, if it still is the one that was seen. */
-function signalProcess(entry: ProcessEntry, signal: "SIGTERM" | "SIGKILL"): void {
+export function signalProcess(entry: ProcessEntry, signal: "SIGTERM" | "SIGKILL"): void {
   try {
     if (readProcess(entry.pid)?.start === entry.start) sent(entry.pid, signal);
   } catch {
@@ -117,7 +117,7 @@ export async function endTree(tree: Tree, grace: number, killed: () => void): Pr
 }
 
 /** Waits until the condition holds, at most until `limit`; from `holdsUntil` on the wait does not keep the agent from exiting. */
-async function until(condition: () => boolean, limit: number, holdsUntil: number): Promise<void> {
+export async function until(condition: () => boolean, limit: number, holdsUntil: number): Promise<void> {
   for (let pause = FIRST_CHECK; !condition() && performance.now() < limit; pause = Math.min(2 * pause, LAST_CHECK)) {
     const rest = limit - performance.now();
     await sleep(Math.max(0, Math.min(pause, rest)), undefined, { ref: performance.now() < holdsUntil });
@@ -235,10 +235,13 @@ function orphansOf(
 const EXEC_PAUSES = [0, 20, 80, 200];
 
 /** The marks of those processes that have one. Read one after the other, so that at most one more read can hang. */
-async function readMarks(entries: readonly ProcessEntry[]): Promise<ReadonlyMap<number, string>> {
+export async function readMarks(
+  entries: readonly ProcessEntry[],
+  pauses: readonly number[] = EXEC_PAUSES,
+): Promise<ReadonlyMap<number, string>> {
   const marks = new Map<number, string>();
   let unread = entries.filter(({ kernel }) => !kernel);
-  for (const pause of EXEC_PAUSES) {
+  for (const pause of pauses) {
     if (unread.length === 0) break;
     if (pause > 0) await sleep(pause);
     const empty: ProcessEntry[] = [];

@@ -1,5 +1,6 @@
 import type { Labels, Metric } from "../../shared/exposition.ts";
 import { type FamilyEntry, counter, gauge, histogram } from "../probes/common/metric-families.ts";
+import { withoutNoise } from "../probes/common/parse.ts";
 
 /** A metric of OpenPAI's job-exporter as this agent publishes it. A histogram is published as its three parts, each with a header. */
 export type OpenPaiEntry = FamilyEntry & {
@@ -23,11 +24,11 @@ const nvidia = (help: string, labels: readonly string[], ours: readonly string[]
 });
 const amd = (help: string, labels: readonly string[], ours: readonly string[], difference?: string) => ({
   ...nvidia(help, labels, ours, difference),
-  probes: ["rocm-smi"],
+  probes: ["amd-smi", "rocm-smi"],
 });
 const anyGpu = (help: string, labels: readonly string[], ours: readonly string[], difference?: string) => ({
   ...nvidia(help, labels, ours, difference),
-  probes: ["nvidia-smi", "rocm-smi"],
+  probes: ["nvidia-smi", "amd-smi", "rocm-smi"],
 });
 const stats = (help: string, labels: readonly string[], ours: string) => ({
   ...gauge(help, labels),
@@ -40,9 +41,9 @@ const traffic = (help: string, labels: readonly string[], ours: string) => ({
   ours: [ours],
   difference: "bytes a second in spite of the name, as there; absent where iftop or lsof failed, and not 0",
 });
-const latency = (command: string, probe: string): OpenPaiEntry => ({
+const latency = (command: string, ...probes: readonly string[]): OpenPaiEntry => ({
   ...histogram(`How long ${command} ran, in seconds.`),
-  probes: [probe],
+  probes,
   ours: ["gridmeter_command_duration_seconds"],
   difference: "its buckets go beyond the timeout, and not to 10 s",
 });
@@ -166,7 +167,7 @@ export const OPENPAI_METRICS = {
 
   collector_iteration_count_total: {
     ...counter("Runs of the probes that stand for job-exporter's collectors.", ["name"]),
-    probes: ["docker-daemon", "docker-stats", "docker-logs", "nvidia-smi", "rocm-smi", "ps"],
+    probes: ["docker-daemon", "docker-stats", "docker-logs", "nvidia-smi", "amd-smi", "rocm-smi", "ps"],
     ours: ["gridmeter_probe_runs_total"],
     difference: "goes on when a command hangs, since nothing here waits for it",
   },
@@ -175,7 +176,7 @@ export const OPENPAI_METRICS = {
   cmd_docker_inspect_latency_seconds: latency("docker inspect", "docker-inspect"),
   cmd_docker_logs_latency_seconds: latency("docker logs", "docker-logs"),
   cmd_nvidia_smi_latency_seconds: latency("nvidia-smi", "nvidia-smi"),
-  cmd_rocm_smi_latency_seconds: latency("rocm-smi", "rocm-smi"),
+  cmd_rocm_smi_latency_seconds: latency("amd-smi or rocm-smi", "amd-smi", "rocm-smi"),
   cmd_iftop_latency_seconds: latency("iftop", "iftop"),
   cmd_lsof_latency_seconds: latency("lsof", "lsof"),
   cmd_ps_latency_seconds: latency("ps", "ps"),
@@ -194,7 +195,7 @@ export const openPaiMetric = (name: OpenPaiName, samples: readonly OpenPaiSample
     help,
     type: type === "counter" ? "counter" : "gauge",
     samples: samples.flatMap(({ labels, value }) =>
-      value === undefined || !Number.isFinite(value) ? [] : [{ labels, value }],
+      value === undefined || !Number.isFinite(value) ? [] : [{ labels, value: withoutNoise(value) }],
     ),
   };
 };

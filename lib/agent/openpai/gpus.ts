@@ -5,7 +5,6 @@ import { type GpuUse, joinGpuUse, processesOn } from "../probes/join-gpus.ts";
 import { joinZombies } from "../probes/joins.ts";
 import type { NvidiaGpu } from "../probes/nvidia-smi-gpu.ts";
 import type { Readings } from "../probes/registry.ts";
-import type { RocmCard } from "../probes/rocm-smi-json.ts";
 import { type OpenPaiSample, openPaiMetric, percent } from "./catalogue.ts";
 
 /** job-exporter knows a GPU by its minor number alone; one without has no series. */
@@ -78,13 +77,18 @@ export const nvidiaMetrics = (gpus: readonly NvidiaGpu[], node: string): readonl
   ),
 ];
 
+/** A GPU of AMD's, whichever tool has seen it. */
+export type AmdDevice = GpuDevice & {
+  readonly temperatures: readonly { readonly sensor: string; readonly celsius: number | undefined }[];
+};
+
 /** Accelerators without a sensor at the edge (MI300X) have one at the junction. */
-const temperatureOf = ({ temperatures }: RocmCard): number | undefined =>
+const temperatureOf = ({ temperatures }: AmdDevice): number | undefined =>
   temperatures.find(({ sensor }) => sensor === "edge")?.celsius ??
   temperatures.find(({ sensor }) => sensor === "junction")?.celsius;
 
 /** The metrics of AMD's GPUs by themselves. */
-export const amdMetrics = (gpus: readonly RocmCard[]): readonly Metric[] => [
+export const amdMetrics = (gpus: readonly AmdDevice[]): readonly Metric[] => [
   ...useOf(gpus, "amd"),
   openPaiMetric(
     "rocmsmi_utilization_gpu",

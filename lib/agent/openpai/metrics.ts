@@ -4,7 +4,7 @@ import { joinZombies } from "../probes/joins.ts";
 import { psMetrics } from "../probes/ps.ts";
 import type { JoinedMetrics, Readings } from "../probes/registry.ts";
 import { OPENPAI_METRICS, type OpenPaiName, openPaiMetric, withSamples } from "./catalogue.ts";
-import { amdMetrics, nvidiaMetrics, strangersOnGpus } from "./gpus.ts";
+import { type AmdDevice, amdMetrics, nvidiaMetrics, strangersOnGpus } from "./gpus.ts";
 import { statsMetrics, taskGpuMetrics, trafficMetrics } from "./tasks.ts";
 
 /** job-exporter's own threshold, bytes. */
@@ -28,7 +28,8 @@ export function openPaiMetrics(
     "docker-stats": statsMetrics(fresh),
     "docker-logs": zombieContainers(fresh),
     "nvidia-smi": nvidia(fresh, node),
-    "rocm-smi": amd(fresh),
+    "amd-smi": amd(fresh.amdSmi, fresh),
+    "rocm-smi": amd(fresh.amd?.report.gpus, fresh),
     iftop: trafficMetrics(fresh),
     ps: processes(fresh),
   };
@@ -44,8 +45,7 @@ function nvidia(fresh: Readings, node: string): readonly Metric[] {
   return [...nvidiaMetrics(gpus, node), ...strangersOnGpus(fresh), ...taskGpuMetrics(gpus, "nvidia", fresh)];
 }
 
-function amd(fresh: Readings): readonly Metric[] {
-  const gpus = fresh.amd?.report.gpus;
+function amd(gpus: readonly AmdDevice[] | undefined, fresh: Readings): readonly Metric[] {
   return gpus === undefined ? [] : [...amdMetrics(gpus), ...taskGpuMetrics(gpus, "amd", fresh)];
 }
 
@@ -79,6 +79,7 @@ const COLLECTORS: Readonly<Record<string, string>> = {
   "docker-stats": "container_collector",
   "docker-logs": "zombie_collector",
   "nvidia-smi": "gpu_collector",
+  "amd-smi": "gpu_collector",
   "rocm-smi": "gpu_collector",
   ps: "process_collector",
 };
@@ -92,6 +93,7 @@ const HISTOGRAMS: Readonly<Record<string, readonly [Histogram, ...(readonly stri
   "docker-inspect": ["cmd_docker_inspect_latency_seconds", "docker inspect"],
   "docker-logs": ["cmd_docker_logs_latency_seconds", "docker logs"],
   "nvidia-smi": ["cmd_nvidia_smi_latency_seconds", "nvidia-smi"],
+  "amd-smi": ["cmd_rocm_smi_latency_seconds", "amd-smi"],
   "rocm-smi": ["cmd_rocm_smi_latency_seconds", "rocm-smi"],
   iftop: ["cmd_iftop_latency_seconds", "iftop"],
   lsof: ["cmd_lsof_latency_seconds", "lsof"],

@@ -1,4 +1,4 @@
-import { JsonObject, parseJson } from "./common/parse.ts";
+import { JsonObject, parseJson, withoutNoise } from "./common/parse.ts";
 
 /** How many places in an output are tried as the beginning of the JSON. */
 const MOST_STARTS = 5;
@@ -52,8 +52,9 @@ const UNITS: Readonly<Record<Unit, Readonly<Record<string, number>>>> = {
   transfers: { "GT/s": 1, "MT/s": 0.001, "": 1 },
 };
 
-const TEXT = /^(-?\d{1,15}(?:\.\d{1,9})?)\s?([A-Za-z%°/]{0,8})$/;
-const NO_VALUE: ReadonlySet<string> = new Set(["", "n/a", "[n/a]", "na", "none", "not supported", "unsupported"]);
+const TEXT = /^(-?\d{1,15}(?:\.\d{1,100})?(?:e-?\d{1,3})?)\s?([A-Za-z%°/]{0,8})$/;
+const hasNoValue = (text: string): boolean =>
+  /^(?:|\[?n\/a\b.{0,100}|na|none|unsupported|not (?:supported|available)\b.{0,100})$/i.test(text);
 
 /** Reads the values of one GPU, and counts the known ones and the broken ones. A path names sections, with dots. */
 export class AmdValues {
@@ -80,7 +81,7 @@ export class AmdValues {
     for (const path of paths) {
       const value = this.#at(path);
       const text = typeof value === "string" || typeof value === "number" ? String(value).trim() : "";
-      if (!NO_VALUE.has(text.toLowerCase())) return text;
+      if (!hasNoValue(text)) return text;
     }
     return undefined;
   }
@@ -119,7 +120,7 @@ export class AmdValues {
     this.#known += 1;
     const pair = JsonObject.safeParse(value);
     const text = pair.success ? withUnit(pair.data) : textOf(value);
-    if (text !== undefined && NO_VALUE.has(text.toLowerCase())) return undefined;
+    if (text !== undefined && hasNoValue(text)) return undefined;
     const [, digits, name = ""] = TEXT.exec(text ?? "") ?? [];
     const factor = Object.entries(UNITS[unit]).find(([known]) => known.toLowerCase() === name.toLowerCase())?.[1];
     const number = Number(digits);
@@ -127,8 +128,7 @@ export class AmdValues {
       this.#rejected += 1;
       return undefined;
     }
-    // 7 % is 0.07, and not 0.07 with noise behind it.
-    return factor === 0.01 ? number / 100 : number * factor;
+    return withoutNoise(number * factor);
   }
 
   #at(path: string): unknown {
@@ -136,7 +136,7 @@ export class AmdValues {
     for (const key of path.split(".")) {
       const section = JsonObject.safeParse(value);
       // A whole section may be N/A.
-      if (typeof value === "string" && NO_VALUE.has(value.toLowerCase())) return value;
+      if (typeof value === "string" && hasNoValue(value)) return value;
       if (!section.success || !Object.hasOwn(section.data, key)) return undefined;
       value = section.data[key];
     }
@@ -147,7 +147,7 @@ export class AmdValues {
 /** `{"value": 158, "unit": "W"}` as one text; undefined where it is something else. */
 const withUnit = ({ value, unit }: JsonObject): string | undefined => {
   const text = textOf(value);
-  if (text === undefined || NO_VALUE.has(text.toLowerCase())) return text;
+  if (text === undefined || hasNoValue(text)) return text;
   return typeof unit === "string" ? `${text} ${unit.trim()}`.trim() : text;
 };
 

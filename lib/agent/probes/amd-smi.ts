@@ -1,13 +1,14 @@
+import { readdir } from "node:fs/promises";
 import type { Labels, Metric } from "../../shared/exposition.ts";
+import { within } from "../../shared/time-limit.ts";
 import { Slot } from "../command/slot.ts";
 import type { Output, Parsed } from "../command/types.ts";
 import { AmdValues, findAmdDocument } from "./amd-smi-json.ts";
 import { GPU_DEFAULTS, type GpuDevice, expectedMetrics, gpuLabels, gpusUnavailable } from "./common/gpu.ts";
 import { type GpuMetricName, type GpuSample, gpuMetrics } from "./common/metric-families.ts";
-import { ParseError, labelText } from "./common/parse.ts";
+import { type JsonObject, ParseError, labelText } from "./common/parse.ts";
 import { type ProbeKind, type Run, conduct, limitsOf } from "./common/probe.ts";
 import { type ProbeDefaults, type ProbeSettings, USUAL_INTERVAL } from "./common/settings.ts";
-import type { JsonObject } from "./common/parse.ts";
 
 export type AmdSmiReadings = { readonly amdSmi: readonly AmdGpu[] };
 
@@ -44,7 +45,8 @@ export const amdSmi: ProbeKind<AmdSmiReadings> = {
           const start = (timeout: number) => slot.run({ argv: command, timeout, maxBytes: limits.maxBytes });
           const reading = await run.read("amd-smi", limits.timeout, start, readDocument);
           if (reading.kind !== "ok") return reading;
-          const { gpus, rejected } = gpusOf(reading.value, await names.of([...reading.value.keys()], run));
+          const { gpus: read, rejected } = gpusOf(reading.value, await names.of([...reading.value.keys()], run));
+          const gpus = await within(run.left, Promise.all(read.map((gpu) => withCard(gpu))), read);
           const { exitCode } = reading;
           return { kind: "ok", metrics: metricsOf(gpus, settings), readings: { amdSmi: gpus }, rejected, exitCode };
         }),
@@ -54,6 +56,20 @@ export const amdSmi: ProbeKind<AmdSmiReadings> = {
     const { value, rejected } = parseAmdSmi(output);
     return { metrics: metricsOf(value, settings), parsed: value, rejected };
   },
+};
+
+const PCI_ADDRESS = /^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$/;
+
+/**
+ * Adds the N of the GPU's /dev/dri/cardN, by which containers are given GPUs: amd-smi does not print it, and the kernel has it by the
+ * address on the bus.
+ */
+export const withCard = async (gpu: AmdGpu, devices = "/sys/bus/pci/devices"): Promise<AmdGpu> => {
+  const address = gpu.pciBusId?.toLowerCase() ?? "";
+  if (!PCI_ADDRESS.test(address)) return gpu;
+  const files = await readdir(`${devices}/${address}/drm`).catch((): string[] => []);
+  const card = files.map((file) => /^card(\d{1,4})$/.exec(file)?.[1]).find((digits) => digits !== undefined);
+  return card === undefined ? gpu : { ...gpu, minorNumber: Number(card) };
 };
 
 /** What of a GPU stays the same, `amd-smi static --json`: read when the GPUs are others than before. */
@@ -143,7 +159,7 @@ const CLOCKS = { graphics: "gfx", memory: "mem", soc: "socclk", fabric: "fclk", 
 
 const readGpu = (index: number, values: AmdValues): AmdGpu => ({
   index,
-  // amd-smi prints neither the card's number nor, beside the values, the processes.
+  // amd-smi prints neither the card's number (see withCard) nor, beside the values, the processes.
   minorNumber: undefined,
   processes: undefined,
   uuid: values.text("asic.asic_serial"),

@@ -1,7 +1,7 @@
 import { GridmeterError } from "../../shared/errors.ts";
 import type { Labels, Metric } from "../../shared/exposition.ts";
 import type { Output, Parsed } from "../command/types.ts";
-import { ParseError, exitError, labelText, quoted } from "./common/parse.ts";
+import { ParseError, labelText, quoted } from "./common/parse.ts";
 import { type ProbeKind, limitsOf, singleProbe } from "./common/probe.ts";
 import { PROBE_NAMES, USUAL_INTERVAL, missingTool } from "./common/settings.ts";
 
@@ -48,7 +48,9 @@ export const MOST_SERIES = 10_000;
  * @throws {ParseError} when the command failed, printed too many series, or no line of what it printed is a sample
  */
 export const parseCustom = (output: Output): Parsed<readonly Metric[]> => {
-  if (output.exitCode !== 0) throw exitError("the command", output);
+  if (output.exitCode !== 0) {
+    throw new ParseError(`the command exited with ${output.exitCode} and printed ${quoted(output)}`);
+  }
   const lines = output.stdout.split("\n").map((line) => line.trim());
   const families = readComments(lines);
   const rows = lines.filter((line) => line !== "" && !line.startsWith("#"));

@@ -4,7 +4,7 @@ import type { Metric } from "../../shared/exposition.ts";
 import type { Output, Parsed } from "../command/types.ts";
 import { dockerError, dockerFailure } from "./common/docker.ts";
 import { nodeMetrics } from "./common/metric-families.ts";
-import { Count, ParseError, Text, labelText, parseJson } from "./common/parse.ts";
+import { Count, ParseError, Text, jsonAtEnd, labelText } from "./common/parse.ts";
 import { type ProbeKind, limitsOf, singleProbe } from "./common/probe.ts";
 import { type ProbeDefaults, USUAL_INTERVAL, missingTool } from "./common/settings.ts";
 
@@ -52,9 +52,9 @@ type DockerDaemon = {
   readonly unit: SystemctlState | undefined;
 };
 
-/** The output of docker info. A value that is missing is undefined. */
+/** The output of docker info, also where docker is podman. A value that is missing is undefined. */
 type DockerInfo = {
-  readonly serverVersion: string;
+  readonly serverVersion: string | undefined;
   readonly storageDriver: string | undefined;
   readonly containers: number | undefined;
   readonly running: number | undefined;
@@ -64,7 +64,7 @@ type DockerInfo = {
 };
 
 /**
- * Reads `docker info --format '{{json .}}'`, or what `systemctl is-active docker` prints if that is the command. A docker that
+ * Reads `docker info --format '{{json .}}'`, of docker or of podman under its name, or what `systemctl is-active docker` prints if that is the command. A docker that
  * cannot reach its daemon exits with 1 and prints a JSON of zeros: that is a daemon which is down, and no information.
  *
  * @throws {ParseError} when docker failed otherwise (a permission is missing), or printed something else
@@ -74,8 +74,8 @@ export const parseDockerDaemon = (output: Output): Parsed<DockerDaemon> => {
     const { value, rejected } = parseSystemctl(output);
     return { value: { up: value.active, info: undefined, unit: value.state }, rejected };
   }
-  const json = parseJson(output.stdout);
-  const info = asInfo(json);
+  const json = jsonAtEnd(output.stdout);
+  const info = asInfo(json) ?? asPodmanInfo(json);
   if (output.exitCode === 0 && info !== undefined) return { value: { up: true, info, unit: undefined }, rejected: 0 };
   // The error is on stderr or in the JSON, depending on docker's version
   const errors = ServerErrors.safeParse(json).data?.ServerErrors ?? [];
@@ -84,7 +84,7 @@ export const parseDockerDaemon = (output: Output): Parsed<DockerDaemon> => {
   }
   if (output.exitCode !== 0) throw dockerError("docker info", output);
   const printed = JSON.stringify(output.stdout.slice(0, 200));
-  throw new ParseError(`docker info printed no JSON that has a ServerVersion: ${printed}`);
+  throw new ParseError(`docker info printed no JSON that has docker's ServerVersion or podman's store: ${printed}`);
 };
 
 const Info = z.object({
@@ -111,6 +111,40 @@ const asInfo = (json: unknown): DockerInfo | undefined => {
     paused: data.ContainersPaused,
     stopped: data.ContainersStopped,
     images: data.Images,
+  };
+};
+
+const Counted = z.object({ number: Count, running: Count, paused: Count, stopped: Count }).optional().catch(undefined);
+
+/** The keys begin with a capital in podman 1, which puts its version into `debug`, if anywhere. */
+const PodmanInfo = z.object({
+  store: z
+    .object({
+      graphDriverName: Text,
+      GraphDriverName: Text,
+      containerStore: Counted,
+      ContainerStore: Counted,
+      imageStore: Counted,
+      ImageStore: Counted,
+    })
+    .refine((store) => (store.containerStore ?? store.ContainerStore) !== undefined),
+  version: z.object({ Version: Text }).optional().catch(undefined),
+  debug: z.object({ "podman version": Text }).optional().catch(undefined),
+});
+
+const asPodmanInfo = (json: unknown): DockerInfo | undefined => {
+  const found = PodmanInfo.safeParse(json);
+  if (!found.success) return undefined;
+  const { store, version, debug } = found.data;
+  const containers = store.containerStore ?? store.ContainerStore;
+  return {
+    serverVersion: version?.Version ?? debug?.["podman version"],
+    storageDriver: store.graphDriverName ?? store.GraphDriverName,
+    containers: containers?.number,
+    running: containers?.running,
+    paused: containers?.paused,
+    stopped: containers?.stopped,
+    images: (store.imageStore ?? store.ImageStore)?.number,
   };
 };
 

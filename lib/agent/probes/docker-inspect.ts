@@ -1,11 +1,18 @@
 import * as z from "zod";
 import type { Metric } from "../../shared/exposition.ts";
 import type { Output, Parsed } from "../command/types.ts";
-import { type AssignedGpus, amdGpus, nvidiaGpus } from "./common/assigned-gpus.ts";
+import {
+  type AssignedGpus,
+  amdGpus,
+  annotatedDevices,
+  mountedDevice,
+  nvidiaGpus,
+  orderedDevices,
+} from "./common/assigned-gpus.ts";
 import { type ContainerNames, containerLabels, isContainerId, kubernetesNames, shortId } from "./common/container.ts";
 import { dockerError, dockerFailure } from "./common/docker.ts";
 import { type NodeMetricName, nodeMetrics } from "./common/metric-families.ts";
-import { Count, Flag, ParseError, Text, Texts, labelText, parseJson } from "./common/parse.ts";
+import { Count, Flag, ParseError, Text, Texts, jsonAtEnd, labelText } from "./common/parse.ts";
 import { PER_CONTAINER_DEFAULTS, perContainer, perContainerProbe } from "./common/per-container.ts";
 import { type ProbeKind, limitsOf } from "./common/probe.ts";
 import { type ProbeDefaults, USUAL_INTERVAL } from "./common/settings.ts";
@@ -87,7 +94,7 @@ type ContainerGpus = {
 export const parseDockerInspect = (output: Output): Parsed<readonly DockerContainer[]> => {
   const gone = isGone(output);
   if (output.exitCode !== 0 && !gone) throw dockerError("docker inspect", output);
-  const json = parseJson(output.stdout);
+  const json = jsonAtEnd(output.stdout);
   if (json === undefined && gone) return { value: [], rejected: 0 };
   const items: readonly unknown[] = Array.isArray(json) ? json : [json];
   const containers = new Map<string, DockerContainer>();
@@ -113,19 +120,28 @@ const isGone = (output: Output): boolean =>
   dockerFailure(output) === "other" &&
   /no such (?:object|container)/i.test(output.stderr.slice(0, 4096));
 
-const State = z
-  .object({
-    Status: Text,
-    Pid: Count,
-    StartedAt: Text,
-    OOMKilled: Flag,
-    Health: z.object({ Status: Text }).optional().catch(undefined),
-  })
-  .catch({ Status: undefined, Pid: undefined, StartedAt: undefined, OOMKilled: undefined, Health: undefined });
+const Health = z.object({ Status: Text }).optional().catch(undefined);
 
+/** Healthcheck: podman before 4 */
+const State = z
+  .object({ Status: Text, Pid: Count, StartedAt: Text, OOMKilled: Flag, Health, Healthcheck: Health })
+  .catch({
+    Status: undefined,
+    Pid: undefined,
+    StartedAt: undefined,
+    OOMKilled: undefined,
+    Health: undefined,
+    Healthcheck: undefined,
+  });
+
+const Values = z.array(z.unknown()).catch([]);
+
+/** CreateCommand: how podman was told to make the container */
 const Config = z
-  .object({ Image: Text, Labels: Texts, Env: z.array(z.unknown()).catch([]) })
-  .catch({ Image: undefined, Labels: new Map(), Env: [] });
+  .object({ Image: Text, Labels: Texts, Env: Values, CreateCommand: Values, Annotations: Texts })
+  .catch({ Image: undefined, Labels: new Map(), Env: [], CreateCommand: [], Annotations: new Map() });
+
+const Mounts = z.array(z.object({ Destination: Text }).catch({ Destination: undefined })).catch([]);
 
 const Devices = z.array(z.object({ PathOnHost: z.string() }).or(z.unknown().transform(() => undefined))).catch([]);
 
@@ -134,20 +150,24 @@ const Request = z.object({ Count: z.int().catch(0), DeviceIDs: z.array(z.string(
 const Requests = z.array(Request.or(z.unknown().transform(() => undefined))).catch([]);
 
 const HostConfig = z
-  .object({ Runtime: Text, Devices, DeviceRequests: Requests })
-  .catch({ Runtime: undefined, Devices: [], DeviceRequests: [] });
+  .object({ Runtime: Text, Devices, DeviceRequests: Requests, Annotations: Texts })
+  .catch({ Runtime: undefined, Devices: [], DeviceRequests: [], Annotations: new Map() });
 
 /** An element of docker inspect's array, or the answer of the daemon's API to /containers/ID/json. */
 const Inspected = z.object({
   Id: z.string(),
   Name: Text,
+  /** podman's */
+  ImageName: Text,
   RestartCount: Count,
   State,
   Config,
   HostConfig,
+  Mounts,
 });
 
-const readContainer = ({ Id, Name, RestartCount, State, Config, HostConfig }: z.infer<typeof Inspected>) => {
+const readContainer = (inspected: z.infer<typeof Inspected>) => {
+  const { Id, Name, ImageName, RestartCount, State, Config, HostConfig, Mounts } = inspected;
   const labels = Config.Labels;
   const environment = readEnvironment(Config.Env);
   const name = Name?.replace(/^\//, "");
@@ -164,6 +184,12 @@ const readContainer = ({ Id, Name, RestartCount, State, Config, HostConfig }: z.
     requests: HostConfig.DeviceRequests.flatMap((request) =>
       request === undefined ? [] : [{ count: request.Count, ids: request.DeviceIDs }],
     ),
+    cdi: [
+      ...annotatedDevices(HostConfig.Annotations),
+      ...annotatedDevices(Config.Annotations),
+      ...orderedDevices(Config.CreateCommand),
+      ...Mounts.flatMap(({ Destination }) => mountedDevice(Destination ?? "") ?? []),
+    ],
     nvidiaRuntime: HostConfig.Runtime === "nvidia",
   };
   const container: DockerContainer = {
@@ -173,7 +199,7 @@ const readContainer = ({ Id, Name, RestartCount, State, Config, HostConfig }: z.
     pod: kubelet.get("io.kubernetes.pod.name") ?? names.pod,
     container: kubelet.get("io.kubernetes.container.name") ?? names.container,
     podUid: kubelet.get("io.kubernetes.pod.uid"),
-    image: Config.Image,
+    image: Config.Image ?? ImageName,
     job: readJob(labels, environment, isKubernetes),
     status: State.Status,
     pid: State.Pid === 0 ? undefined : State.Pid,
@@ -181,7 +207,7 @@ const readContainer = ({ Id, Name, RestartCount, State, Config, HostConfig }: z.
     startTime,
     restartCount: RestartCount,
     oomKilled: State.OOMKilled,
-    healthy: healthOf(State.Health?.Status),
+    healthy: healthOf((State.Health ?? State.Healthcheck)?.Status),
     kubeletManaged: labels.has("io.kubernetes.pod.name"),
     labelCount: labels.size,
     environmentCount: environment.size,

@@ -38,7 +38,10 @@ export const dockerLogs: ProbeKind<LogReadings> = {
       command: fillIn(command, { lines: String(lines) }),
       parse: (output) =>
         saysGone(output) ? { value: undefined, rejected: 0 } : parseDockerLogs(output, marker ?? NO_MARKER),
-      publish: (logs) => ({ metrics: metricsOf(logs), readings: { logs } }),
+      publish: (logs, listed) => {
+        const rows = [...logs].map(([id, one]) => ({ container: listed(id) ?? namesById(id), logs: one }));
+        return { metrics: dockerLogsMetrics(rows), readings: { logs }, ...warningOf(logs) };
+      },
     });
     return marker === undefined ? disabled(probe) : probe;
   },
@@ -71,13 +74,20 @@ const disabled = (probe: Probe<LogReadings>): Probe<LogReadings> => ({
   run: () => conduct(probe.timeout, () => Promise.resolve({ kind: "disabled", detail: NO_MARKER })),
 });
 
-const metricsOf = (logs: ReadonlyMap<string, DockerLogs>) =>
-  dockerLogsMetrics([...logs].map(([id, one]) => ({ container: namesById(id), logs: one })));
-
 export type DockerLogs = {
-  /** whether the marker is in the log: the job has finished */
-  readonly finished: boolean;
+  /** whether the marker is in the log: the job has finished; undefined where the container's logging driver keeps nothing to read */
+  readonly finished: boolean | undefined;
 };
+
+/** What docker, podman and nerdctl say of a container whose log goes elsewhere (syslog, gelf, none): no failure, and for good. */
+const KEPT_ELSEWHERE =
+  /logging driver does not support reading|container is not logging output|no log viewer type registered/i;
+
+/** Said once, and not at each container: which they are changes all the time. */
+const warningOf = (logs: ReadonlyMap<string, DockerLogs>): { readonly warning?: string } =>
+  [...logs.values()].every(({ finished }) => finished !== undefined)
+    ? {}
+    : { warning: "of some containers no log can be read, as their logging driver keeps none" };
 
 /** Characters at the end of each stream that are searched for the marker. */
 export const MARKER_WINDOW = 256 * 1024;
@@ -89,6 +99,9 @@ export const MARKER_WINDOW = 256 * 1024;
  * @throws {ParseError} when docker failed, or says that it could not read the log
  */
 export const parseDockerLogs = (output: Output, marker: string): Parsed<DockerLogs> => {
+  if (output.exitCode !== 0 && KEPT_ELSEWHERE.test(output.stderr.slice(0, 4096))) {
+    return { value: { finished: undefined }, rejected: 0 };
+  }
   if (output.exitCode !== 0) throw dockerError("docker logs", output);
   const finished = [output.stdout, output.stderr].some((text) => text.slice(-MARKER_WINDOW).includes(marker));
   // docker may stop in the middle and exit with 0: the marker may be in what it did not read
@@ -98,7 +111,7 @@ export const parseDockerLogs = (output: Output, marker: string): Parsed<DockerLo
   return { value: { finished }, rejected: 0 };
 };
 
-/** The metric of logs: one value a container whose log was read. */
+/** The metric of logs: one value for each container whose log was read. */
 export const dockerLogsMetrics = (
   logs: readonly { readonly container: ContainerNames; readonly logs: DockerLogs }[],
 ): Metric[] =>

@@ -10,7 +10,7 @@ import {
 } from "./common/container.ts";
 import { dockerError, hasNoValue, parsePercent, parseSize } from "./common/docker.ts";
 import { type NodeMetricName, nodeMetrics } from "./common/metric-families.ts";
-import { JsonObject, ParseError, parseJson } from "./common/parse.ts";
+import { JsonObject, ParseError, parseJson, withoutNoise } from "./common/parse.ts";
 import { type ProbeKind, limitsOf, singleProbe } from "./common/probe.ts";
 import { type ProbeDefaults, USUAL_INTERVAL, missingTool } from "./common/settings.ts";
 
@@ -118,23 +118,23 @@ type Cells = {
 type Tally = { rejected: number };
 
 /**
- * Reads a row; undefined, and counted, if it names no container (linuxfabrik#776: an ephemeral one). A broken value is undefined and
- * counted. For a container that is starting or restarting the daemon sends only zeros, with a memory limit of 0 (moby#28026): that
- * is no measurement. A limit of 0 beside other values means that memory is not accounted on this node.
+ * Reads a row; undefined, and counted, if it names no container (linuxfabrik#776: an ephemeral one); undefined alone for one that is
+ * gone, whose id is `--`. A broken value is undefined and counted. For a container that is starting or restarting the daemon sends
+ * only zeros, with a memory limit of 0 (moby#28026): that is no measurement.
  */
 const readRow = (cells: Cells, tally: Tally): DockerStatsRow | undefined => {
   const name = nameOf(cells.name);
   const id = cells.id?.trim();
+  if (id !== undefined && id !== "" && hasNoValue(id)) return undefined;
   if (id === undefined ? name === undefined : !isContainerId(id)) {
     tally.rejected += 1;
     return undefined;
   }
   const read = readerOf(tally);
-  const limit = read(cells.memoryLimit, parseSize, 1);
   const values = {
     cpu: read(cells.cpuPercent, parsePercent, 100),
     memoryUsedBytes: read(cells.memoryUsed, parseSize, 1),
-    memoryLimitBytes: limit,
+    memoryLimitBytes: read(cells.memoryLimit, parseSize, 1),
     memoryUsage: read(cells.memoryPercent, parsePercent, 100),
     receivedBytes: read(cells.received, parseSize, 1),
     sentBytes: read(cells.sent, parseSize, 1),
@@ -142,21 +142,38 @@ const readRow = (cells: Cells, tally: Tally): DockerStatsRow | undefined => {
     writtenBytes: read(cells.written, parseSize, 1),
     processes: read(cells.processes, parseCount, 1),
   };
-  const known = Object.values(values).filter((value) => value !== undefined);
-  const allZero = known.every((value) => value === 0);
-  const measured = known.length > 0 && !(allZero && limit === 0);
   const names = { id, name: name ?? id, ...kubernetesNames(name ?? "") };
-  if (measured && limit === 0) {
-    return {
-      ...names,
-      ...values,
-      memoryUsedBytes: undefined,
-      memoryLimitBytes: undefined,
-      memoryUsage: undefined,
-      measured,
-    };
-  }
-  return { ...names, ...values, measured };
+  const known = Object.values(values).filter((value) => value !== undefined);
+  const isEmpty = values.memoryLimitBytes === 0 && known.every((value) => value === 0);
+  if (known.length === 0 || isEmpty) return { ...names, ...values, measured: false };
+  return { ...names, ...withoutUnread(values), measured: true };
+};
+
+type Values = Omit<DockerStatsRow, keyof ContainerNames | "measured">;
+
+/** Where a container has no limit, podman may print the largest number that fits. */
+const NO_LIMIT = 2 ** 60;
+
+/**
+ * Removes the zeros that nobody measured: a running container has a process and uses memory, so that 0 of them says that the node does
+ * not account for it (no memory controller; rootless docker or podman without delegated controllers). Where that is so of both, the
+ * CPU and the disks were not read either; the network is counted elsewhere and stays (openwrt/packages#26618).
+ */
+const withoutUnread = (values: Values): Values => {
+  const { memoryUsedBytes: used, memoryLimitBytes: limit, processes } = values;
+  const isAccounted = (used ?? 0) > 0 || (processes ?? 0) > 0 || ![used, limit, processes].includes(0);
+  const measured = (value: number | undefined) => (value === 0 && !isAccounted ? undefined : value);
+  const hasLimit = limit !== undefined && limit > 0 && limit < NO_LIMIT;
+  return {
+    ...values,
+    cpu: measured(values.cpu),
+    memoryUsedBytes: used === 0 ? undefined : used,
+    memoryLimitBytes: hasLimit ? limit : undefined,
+    memoryUsage: used === 0 || (limit !== undefined && !hasLimit) ? undefined : values.memoryUsage,
+    readBytes: measured(values.readBytes),
+    writtenBytes: measured(values.writtenBytes),
+    processes: processes === 0 ? undefined : processes,
+  };
 };
 
 /** Reads cells; a broken one is undefined, and counted in the tally. */
@@ -164,7 +181,7 @@ const readerOf =
   (tally: Tally) =>
   (cell: Cell, parse: (text: string) => number | undefined, divisor: number): number | undefined => {
     if (cell === undefined || (typeof cell === "string" && hasNoValue(cell))) return undefined;
-    const value = typeof cell === "string" ? parse(cell) : cell / divisor;
+    const value = typeof cell === "string" ? parse(cell) : withoutNoise(cell / divisor);
     if (value !== undefined && Number.isFinite(value) && value >= 0) return value;
     tally.rejected += 1;
     return undefined;
@@ -183,9 +200,16 @@ const nameOf = (name: string | undefined): string | undefined =>
 const splitPair = (cell: Cell): readonly [Cell, Cell] => {
   if (typeof cell !== "string" || hasNoValue(cell)) return [undefined, undefined];
   const [first, second, ...rest] = cell.split("/");
-  // a cell that is no pair is broken as a whole
-  return second === undefined || rest.length > 0 ? [cell, cell] : [first, second];
+  // a cell that is no pair is broken as a whole, although one half of it might be read
+  return second === undefined || rest.length > 0 ? [BROKEN, BROKEN] : [first, second];
 };
+
+/** docker on Windows prints the memory in use alone. */
+const splitMemory = (cell: Cell): readonly [Cell, Cell] =>
+  typeof cell === "string" && !cell.includes("/") ? [cell, undefined] : splitPair(cell);
+
+/** In place of a cell that cannot be read. */
+const BROKEN = "broken";
 
 /**
  * The rows of docker's or podman's JSON: an object a line (`--format '{{json .}}'`), or one array (`podman stats --format
@@ -207,7 +231,7 @@ const readStatsJson = (text: string): readonly (Cells | undefined)[] => {
 
 const cellsOf = (item: JsonObject): Cells => {
   const memory = cellOf(item, "MemUsage", "mem_usage");
-  const [used, limit] = typeof memory === "string" ? splitPair(memory) : [memory, cellOf(item, "MemLimit")];
+  const [used, limit] = typeof memory === "string" ? splitMemory(memory) : [memory, cellOf(item, "MemLimit")];
   const [received, sent] = trafficOf(item);
   const [read, written] = splitPair(cellOf(item, "BlockIO", "block_io"));
   return {
@@ -231,7 +255,7 @@ const cellOf = (item: JsonObject, ...keys: readonly string[]): Cell => {
   const value = key === undefined ? undefined : item[key];
   if (typeof value === "string" || typeof value === "number") return value;
   // a value of another type is broken and must be counted; podman prints null for no value
-  return value === undefined || value === null ? undefined : "broken";
+  return value === undefined || value === null ? undefined : BROKEN;
 };
 
 const textOf = (item: JsonObject, ...keys: readonly string[]): string | undefined => {
@@ -248,7 +272,7 @@ const trafficOf = (item: JsonObject): readonly [Cell, Cell] => {
     return [cellOf(item, "NetInput") ?? pair[0], cellOf(item, "NetOutput") ?? pair[1]];
   }
   const networks = Traffic.safeParse(item["Network"]);
-  if (!networks.success) return ["broken", "broken"];
+  if (!networks.success) return [BROKEN, BROKEN];
   const all = Object.values(networks.data);
   return [all.reduce((sum, { RxBytes }) => sum + RxBytes, 0), all.reduce((sum, { TxBytes }) => sum + TxBytes, 0)];
 };
@@ -308,7 +332,7 @@ const readLine = (columns: readonly (Column | undefined)[], line: string, commas
     const index = named.indexOf(column);
     return index < 0 ? undefined : cells[index];
   };
-  const [memoryUsed, memoryLimit] = splitPair(cell("memory"));
+  const [memoryUsed, memoryLimit] = splitMemory(cell("memory"));
   const [received, sent] = splitPair(cell("net"));
   const [read, written] = splitPair(cell("block"));
   return {

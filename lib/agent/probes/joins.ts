@@ -209,8 +209,8 @@ export const joinZombies = (
   return containers
     .filter(({ id, status }) => id !== undefined && status === "running")
     .flatMap((container) => {
-      const found = byId.get(shortId(container.id ?? ""));
-      return found === undefined ? [] : [{ container, zombie: found.finished }];
+      const finished = byId.get(shortId(container.id ?? ""))?.finished;
+      return finished === undefined ? [] : [{ container, zombie: finished }];
     });
 };
 

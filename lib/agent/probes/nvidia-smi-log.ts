@@ -1,6 +1,6 @@
 import { XMLParser, XMLValidator } from "fast-xml-parser";
 import { errorText } from "../../shared/errors.ts";
-import { ParseError } from "./common/parse.ts";
+import { ParseError, withoutNoise } from "./common/parse.ts";
 
 const ROOT = "nvidia_smi_log";
 
@@ -283,8 +283,6 @@ const NO_VALUE = new Set([
   "",
   "n/a",
   "none",
-  "not supported",
-  "not available",
   "not found",
   "requested functionality has been deprecated",
   "deprecated",
@@ -293,7 +291,11 @@ const NO_VALUE = new Set([
   "gpu requires reset",
 ]);
 
-const hasNoValue = (text: string): boolean => NO_VALUE.has(plainText(text).toLowerCase());
+const hasNoValue = (text: string): boolean => {
+  const plain = plainText(text).toLowerCase();
+  // also `Not available in WDDM driver model`
+  return NO_VALUE.has(plain) || /^not (?:available|supported|applicable)\b/.test(plain);
+};
 
 /** `610.62 [Deprecated; will be removed in ...]` is 610.62 (driver 610); `[N/A]` is N/A (nvidia_gpu_exporter#68). */
 export const plainText = (text: string): string => {
@@ -304,12 +306,13 @@ export const plainText = (text: string): string => {
 
 /** A number in base units, or undefined for anything else (`ERR!`, another unit, out of range). */
 export const parseNumber = (text: string, unit: UnitName): number | undefined => {
-  const match = /^([+-]?\d{1,15}(?:\.\d{1,9})?)\s{0,8}([A-Za-z%/]{0,8})$/.exec(plainText(text));
+  const match = /^([+-]?\d{1,15}(?:\.\d{1,100})?)\s{0,8}([A-Za-z%/]{0,8})$/.exec(plainText(text));
   const { units, min, max }: Unit = UNITS[unit];
   const value = Number(match?.[1]);
   const name = match?.[2];
   if (name === undefined || !Object.hasOwn(units, name) || value < min || value > max) return undefined;
-  return units[name]?.(value);
+  const scale = units[name];
+  return scale === undefined ? undefined : withoutNoise(scale(value));
 };
 
 type UnitName = keyof typeof UNITS;

@@ -8,8 +8,9 @@ import type { LostGpu, NvidiaGpu, NvidiaSmi } from "./nvidia-smi-gpu.ts";
 
 /** Of what is printed besides the log, so many characters are searched. */
 const LONGEST_TEXT = 64 * 1024;
-const PCI_ADDRESS = /[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]/i;
-const LOST = /unable to determine the device handle|gpu is lost|fallen off the bus/i;
+/** The kernel's messages leave the function out. */
+const PCI_ADDRESS = /[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-9a-f])?/i;
+const LOST = /unable to determine the device handle|gpu(?: is|:)? lost|fallen off the bus/i;
 
 /**
  * The GPUs that are lost by what was printed outside the log, each once. What is in the log is not searched: users choose the names of
@@ -35,10 +36,11 @@ const outsideLog = (stdout: string): readonly string[] => {
   return [stdout.slice(0, start), end < start ? "" : stdout.slice(end + close.length)];
 };
 
-/** The same for all spellings of one address: the domain has four digits in texts, and eight in logs. */
+/** The same for all spellings of one address: the domain has four digits in texts, and eight in logs; a GPU is function 0. */
 export const pciKey = (address: string): string => {
   const [domain = "", ...rest] = address.toLowerCase().split(":");
-  return [domain.padStart(8, "0"), ...rest].join(":");
+  const key = [domain.padStart(8, "0"), ...rest].join(":");
+  return key.includes(".") ? key : `${key}.0`;
 };
 
 /** A GPU by what identifies it for nvidia-smi. */

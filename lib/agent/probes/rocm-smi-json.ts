@@ -1,6 +1,6 @@
 import type { Output } from "../command/types.ts";
 import type { GpuDevice } from "./common/gpu.ts";
-import { JsonObject, ParseError, parseJson } from "./common/parse.ts";
+import { JsonObject, ParseError, parseJson, withoutNoise } from "./common/parse.ts";
 
 type RocmDocument = {
   /** by N of `cardN`, ascending; undefined where a card is no object */
@@ -154,7 +154,7 @@ const readTemperatures = (reader: CardReader): RocmCard["temperatures"] => {
   for (const key of reader.keys()) {
     const sensor = sensorOf(key);
     if (sensor === undefined) continue;
-    const [digits] = reader.match(/^(-?\d{1,4}(?:\.\d{1,9})?)$/, key);
+    const [digits] = reader.match(/^(-?\d{1,4}(?:\.\d{1,100})?)$/, key);
     if (digits !== undefined) bySensor.set(sensor, Number(digits));
   }
   return [...bySensor].map(([sensor, celsius]) => ({ sensor, celsius }));
@@ -202,8 +202,8 @@ export const ROCM_CLOCK_DOMAINS = ["graphics", "memory", "soc", "fabric"] as con
 
 /** Clocks are printed as `(1402Mhz)`, and by ROCm 3 as `1402Mhz`. */
 const readClock = (reader: CardReader, domain: ClockDomain): number | undefined => {
-  const [mhz] = reader.match(/^\(?(\d{1,6}(?:\.\d{1,3})?)mhz\)?$/i, `${CLOCKS[domain]} clock speed`);
-  return mhz === undefined ? undefined : Number(mhz) * 1_000_000;
+  const [mhz] = reader.match(/^\(?(\d{1,6}(?:\.\d{1,100})?)mhz\)?$/i, `${CLOCKS[domain]} clock speed`);
+  return mhz === undefined ? undefined : withoutNoise(Number(mhz) * 1_000_000);
 };
 
 /** What each PCIe generation transfers, in GT/s. */
@@ -211,7 +211,7 @@ const PCIE_SPEEDS = [2.5, 5, 8, 16, 32, 64];
 
 /** `1 (16.0GT/s x16)` is generation 4 on 16 lanes. */
 const readPcie = (reader: CardReader): RocmCard["pcie"] => {
-  const [speed, lanes] = reader.match(/^\d{1,2} \((\d{1,3}(?:\.\d)?)gt\/s x(\d{1,2})\)/i, "pcie clock level");
+  const [speed, lanes] = reader.match(/^\d{1,2} \((\d{1,3}(?:\.\d{1,9})?)gt\/s x(\d{1,2})\)/i, "pcie clock level");
   const generation = PCIE_SPEEDS.indexOf(Number(speed)) + 1;
   return {
     generation: generation === 0 ? undefined : generation,
@@ -269,7 +269,7 @@ export class CardReader {
   /** The first of the keys that holds a number of 0 or more. */
   number(...keys: readonly string[]): number | undefined {
     for (const key of keys) {
-      const [digits] = this.match(/^(\d{1,15}(?:\.\d{1,9})?)$/, key);
+      const [digits] = this.match(/^(\d{1,15}(?:\.\d{1,100})?)$/, key);
       if (digits !== undefined) return Number(digits);
     }
     return undefined;
@@ -278,7 +278,7 @@ export class CardReader {
   /** Percent as a ratio of 0 or more. */
   ratio(...keys: readonly string[]): number | undefined {
     const percent = this.number(...keys);
-    return percent === undefined ? undefined : percent / 100;
+    return percent === undefined ? undefined : withoutNoise(percent / 100);
   }
 
   /** Percent as a ratio from 0 to 1; more is broken. */
@@ -290,4 +290,5 @@ export class CardReader {
   }
 }
 
-const hasNoValue = (text: string): boolean => text === "" || /^(?:n\/a|none|unsupported|not supported)/i.test(text);
+const hasNoValue = (text: string): boolean =>
+  text === "" || /^(?:n\/a|none|unsupported|not (?:supported|available))/i.test(text);

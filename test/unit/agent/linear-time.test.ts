@@ -19,6 +19,9 @@ import { labelText } from "../../../lib/agent/probes/common/parse.ts";
 import { defaultInterface, parseIftop } from "../../../lib/agent/probes/iftop.ts";
 import { parseEndpoint, parseLsof } from "../../../lib/agent/probes/lsof.ts";
 import { parseNvidiaSmi } from "../../../lib/agent/probes/nvidia-smi.ts";
+import { parseGpuList } from "../../../lib/agent/probes/nvidia-smi-lost.ts";
+import { readResult } from "../../../lib/agent/probes/common/probe.ts";
+import { agentOf } from "../../../lib/agent/command/start.ts";
 import { parseNumber } from "../../../lib/agent/probes/nvidia-smi-log.ts";
 import { commandName, kernelName, parsePs, psMetrics } from "../../../lib/agent/probes/ps.ts";
 import { longStanding, watchProcesses } from "../../../lib/agent/probes/ps-watch.ts";
@@ -85,12 +88,17 @@ const PARSERS: readonly (readonly [string, number, Work])[] = [
   ["nvidia-smi, a value", MOST["nvidia-smi"]!, (text) => parseNvidiaSmi(out(`${GPU}<fan_speed>${text}</fan_speed>\n</gpu></nvidia_smi_log>`))],
   ["nvidia-smi, a log without lines", MOST["nvidia-smi"]!, (text) => parseNvidiaSmi(out(`<nvidia_smi_log>${text}</nvidia_smi_log>`))],
   ["a number of nvidia-smi", 131_072, (text) => parseNumber(text, "bytes")],
+  ["nvidia-smi, a lost GPU", MOST["nvidia-smi"]!, (text) => attempt(() => parseNvidiaSmi(out(`Unable to determine the device handle for GPU0000:CF:00.0: ${text}`, text, 255)))],
+  ["nvidia-smi -L", MOST["nvidia-smi"]!, (text) => [parseGpuList(out(text)), parseGpuList(out(`GPU 0: ${text} (UUID: GPU-${text})`))]],
   ["amd-smi, as it is", MOST["amd-smi"]!, both(parseAmdSmi)],
   ["amd-smi, a value", MOST["amd-smi"]!, (text) => parseAmdSmi(out(JSON.stringify([{ gpu: 0, usage: { gfx_activity: text }, asic: { market_name: text } }])))],
   ["rocm-smi, as it is", MOST["rocm-smi"]!, both(parseRocmSmi)],
   ["rocm-smi, a value", MOST["rocm-smi"]!, (text) => parseRocmSmi(out(JSON.stringify({ card0: { "GPU use (%)": text, "PCI Bus": text }, system: { PID1: text, "PIDs for KFD processes": text } })))],
   ["rocm-smi, a key", MOST["rocm-smi"]!, (text) => parseRocmSmi(out(JSON.stringify({ card0: { [text]: "1" }, system: { [text]: "1" } })))],
   ["docker info", MOST["docker-daemon"]!, both(parseDockerDaemon)],
+  ["docker info of podman", MOST["docker-daemon"]!, (text) => attempt(() => parseDockerDaemon(out(`${text}\n${JSON.stringify({ store: { graphDriverName: text, containerStore: { number: text } }, version: { Version: text } })}`)))],
+  ["why a command failed", 1024 * KIB, (text) => readResult({ kind: "exit_nonzero", output: out(text, `exec of ${text}`, 127), seconds: 1 }, parseDockerStats)],
+  ["a mark", 128 * KIB, (text) => agentOf(`pid:[1]/${text}`)],
   ["docker stats, as it is", MOST["docker-stats"]!, both(parseDockerStats)],
   ["docker stats, a table", MOST["docker-stats"]!, (text) => parseDockerStats(out(TABLE + text))],
   ["docker stats, a heading", MOST["docker-stats"]!, (text) => parseDockerStats(out(`${TABLE.trim()}${text}\n`))],
@@ -99,6 +107,7 @@ const PARSERS: readonly (readonly [string, number, Work])[] = [
   ["docker ps, names", 1024 * KIB, (text) => parseDockerList(out(`0a1b2c3d4e5f ${text}`))],
   ["docker inspect, as it is", MOST["docker-inspect"]!, both(parseDockerInspect)],
   ["docker inspect, texts", MOST["docker-inspect"]!, (text) => parseDockerInspect(out(JSON.stringify([{ Id: "0a1b2c3d4e5f", Name: `/k8s_${text}`, State: { StartedAt: text, Status: text }, Config: { Image: text, Env: [`NVIDIA_VISIBLE_DEVICES=${text}`, text], Labels: { GPU_ID: text } }, HostConfig: { Devices: [{ PathOnHost: `/dev/nvidia${text}` }] } }])))],
+  ["docker inspect, CDI", MOST["docker-inspect"]!, (text) => parseDockerInspect(out(JSON.stringify([{ Id: "0a1b2c3d4e5f", Config: { CreateCommand: ["--device", text], Annotations: { "cdi.k8s.io/x": text } }, Mounts: [{ Destination: `/var/run/nvidia-container-devices/${text}` }], HostConfig: { DeviceRequests: [{ DeviceIDs: [`nvidia.com/gpu=${text}`] }], Devices: [{ PathOnHost: text }] } }])))],
   ["docker logs", MOST["docker-logs"]!, both((output) => parseDockerLogs(output, "USER COMMAND END"))],
   ["docker's errors", 1024 * KIB, (text) => saysGone(out("", text, 1))],
   ["iftop, as it is", MOST["iftop"]!, both(parseIftop)],

@@ -12,6 +12,7 @@ import { parseLsof } from "../../../lib/agent/probes/lsof.ts";
 import { parseNvidiaSmi } from "../../../lib/agent/probes/nvidia-smi.ts";
 import { parsePs } from "../../../lib/agent/probes/ps.ts";
 import type { Readings } from "../../../lib/agent/probes/registry.ts";
+import { parseAmdSmi } from "../../../lib/agent/probes/amd-smi.ts";
 import { parseRocmSmi } from "../../../lib/agent/probes/rocm-smi.ts";
 import { push } from "../../../lib/shared/pushgateway.ts";
 import { valuesBy } from "../../support/metrics.ts";
@@ -98,6 +99,7 @@ const COMMANDS: Readonly<Record<string, string>> = {
   "docker-inspect": "docker inspect",
   "docker-logs": "docker logs",
   "nvidia-smi": "nvidia-smi",
+  "amd-smi": "amd-smi",
   "rocm-smi": "rocm-smi",
   iftop: "iftop",
   lsof: "lsof",
@@ -125,9 +127,13 @@ const without = (...keys: readonly (keyof Readings)[]): Readings =>
   Object.fromEntries(Object.entries(all).filter(([key]) => !keys.some((one) => one === key)));
 const base = (name: string): string => (name.startsWith("cmd_") ? name.replace(/_(bucket|sum|count)$/, "") : name);
 
-/** The same, but for the row whose memory docker printed as `half`; and the task has AMD's GPUs too. */
+/** The same, but for the row whose memory docker printed as `half`; and the task has AMD's GPUs too, which both tools have seen. */
 const whole: Readings = {
   ...all,
+  amdSmi: parseAmdSmi(printed(fixture("amd-smi-7-metric.json"))).value.map((gpu) => ({
+    ...gpu,
+    minorNumber: 7 + gpu.index,
+  })),
   containers: containers.map((one) => ({ ...one, gpus: { ...one.gpus, amd: "all" } })),
   stats: all.stats.map((row) => ({ ...row, memoryUsage: row.measured ? (row.memoryUsage ?? 0.5) : undefined })),
 };
@@ -267,6 +273,16 @@ describe("GPUs", () => {
     expect(valuesBy(cards, "gpu_utilization", "minor_number")).toEqual({ 1: 0, 2: expect.closeTo(7) as number });
     expect(valuesBy(cards, "gpu_utilization", "vender")).toHaveProperty("amd");
     expect(valuesBy(cards, "rocmsmi_temperature", "minor_number")).toEqual({ 1: 31, 2: 25 });
+  });
+
+  test("what amd-smi has read in place of rocm-smi goes by the same names, in its own group", () => {
+    const [gpu] = parseAmdSmi(printed(fixture("amd-smi-7-metric.json"))).value;
+    const given = publish({ amdSmi: [{ ...gpu!, minorNumber: 7 }] }, figures({ "amd-smi": account("amd-smi") }));
+    const own = given.get("amd-smi") ?? [];
+    expect(valuesBy(own, "rocmsmi_utilization_gpu", "minor_number")).toEqual({ 7: 83 });
+    expect(valuesBy(own, "rocmsmi_temperature", "minor_number")).toEqual({ 7: 61 });
+    expect(valuesBy(own, "gpu_utilization", "vender")).toEqual({ amd: 83 });
+    expect(own.map(({ name }) => name)).toContain("cmd_rocm_smi_latency_seconds_count");
   });
 
   test("nothing is said of strangers on a GPU of which no process is known whose it is", () => {

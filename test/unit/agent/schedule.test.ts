@@ -236,11 +236,59 @@ describe("a probe that cannot run on the node", () => {
     loops.stop();
   });
 
-  test("is not disabled while it says that it can, nor after a moment without its tool", async () => {
+  test.each([
+    ["its tool is missing behind another program", run("not_found", { detail: "nsenter: failed to execute lsof" })],
+    ["its tool says that it never can", run("disabled", { detail: "not supported in rootless mode" })],
+  ])("as only a run shows (%s): is disabled, said once, and tried now and then until it works", async (_, result) => {
     const probe = new FakeProbe("custom", clock, { interval: 60 });
+    probe.result = () => result;
+    const loops = schedule([probe]);
+    loops.start();
+    await clock.pass(1_000);
+    expect(probe.starts).toEqual([0, 300, 600, 900]);
+    expect(settled).toEqual([]);
+    expect(enabled).toEqual([
+      ["custom", true, 0],
+      ["custom", false, 0],
+    ]);
+    expect(log.said).toEqual([
+      {
+        level: "info",
+        fields: { probe: "custom", why: result.detail },
+        text: "the probe is disabled: it cannot run on this node",
+      },
+    ]);
+    expect(loops.readiness()).toEqual({ ready: true, late: [] });
+    probe.result = () => ok();
+    await clock.pass(300);
+    expect(enabled.slice(2)).toEqual([["custom", true, 1200]]);
+    expect(kinds()).toEqual(["ok", "ok"]);
+    loops.stop();
+  });
+
+  test("was ok, and its tool went away behind another program: it fails for 15 minutes, and is tried from then on", async () => {
+    const probe = new FakeProbe("custom", clock, { interval: 60 });
+    const loops = schedule([probe]);
+    loops.start();
+    await clock.pass(30);
     probe.result = () => run("not_found");
+    await clock.pass(2_000);
+    expect(kinds().filter((kind) => kind === "not_found")).toHaveLength(16);
+    expect(enabled.slice(1)).toEqual([["custom", false, 1020]]);
+    expect(probe.starts.filter((at) => at >= 1020)).toEqual([1020, 1320, 1620, 1920]);
+    // On trial, what is no proof that it cannot work is a failure as any other.
+    probe.result = () => run("timeout");
+    await clock.pass(300);
+    expect(enabled.slice(2)).toEqual([["custom", true, 2220]]);
+    expect(kinds().at(-1)).toBe("timeout");
+    loops.stop();
+  });
+
+  test("is not disabled after other failures, nor after a moment without its tool", async () => {
+    const probe = new FakeProbe("custom", clock, { interval: 60 });
+    probe.result = () => run("exit_nonzero");
     const flickers = new FakeProbe("flickers", clock, { interval: 60 });
-    flickers.result = () => (flickers.starts.length % 10 === 0 ? ok() : run("not_found"));
+    flickers.result = () => (flickers.starts.length % 10 === 1 ? ok() : run("not_found"));
     const loops = schedule([probe, flickers]);
     loops.start();
     await clock.pass(30);

@@ -18,6 +18,8 @@ export type GpuSettings = {
   readonly devices: readonly string[];
   /** HostConfig.DeviceRequests, which `docker run --gpus` makes */
   readonly requests: readonly { readonly count: number; readonly ids: readonly string[] }[];
+  /** more texts that may be CDI names: annotations, podman's command, mounts (see mountedDevice) */
+  readonly cdi: readonly string[];
   /** HostConfig.Runtime is NVIDIA's */
   readonly nvidiaRuntime: boolean;
 };
@@ -60,11 +62,35 @@ const AMD_VENDORS: readonly string[] = ["amd.com"];
 const CDI_NAME = /^([a-z0-9.-]{1,128})\/(?:gpu|mig)=(.{1,128})$/i;
 
 /**
- * The GPUs that CDI names give a container: in docker's DeviceRequests (docker 28.2 and later give GPUs so), in podman's Devices, and in
- * the variable of the maker's runtime.
+ * The CDI name that a mount stands for; undefined for any other mount. The kubelet's device plugin may give GPUs so, as
+ * `/var/run/nvidia-container-devices/GPU-<uuid>` or `/var/run/nvidia-container-devices/cdi/nvidia.com/gpu/0`.
+ */
+export const mountedDevice = (destination: string): string | undefined => {
+  const [, vendor = "nvidia.com", name] =
+    /^(?:\/var)?\/run\/nvidia-container-devices\/(?:cdi\/([^/]{1,128})\/(?:gpu|mig)\/)?([^/]{1,128})$/.exec(
+      destination,
+    ) ?? [];
+  return name === undefined ? undefined : `${vendor}/gpu=${name}`;
+};
+
+/** The CDI names in annotations, by which the kubelet tells the runtime. */
+export const annotatedDevices = (annotations: ReadonlyMap<string, string>): readonly string[] =>
+  [...annotations].flatMap(([key, value]) => (key.startsWith("cdi.k8s.io/") ? itemsOf(value) : []));
+
+/** The devices that podman was told to give (`--device NAME`): later versions list no CDI name among a container's devices. */
+export const orderedDevices = (command: readonly unknown[]): readonly string[] =>
+  command.flatMap((word, index) => {
+    if (typeof word !== "string") return [];
+    return command[index - 1] === "--device" ? [word] : word.startsWith("--device=") ? [word.slice(9)] : [];
+  });
+
+/**
+ * The GPUs that CDI names give a container: in docker's DeviceRequests (docker 28.2 and later give GPUs so), in podman's Devices, in the
+ * variable of the maker's runtime, and where else containers have them.
  */
 const cdiGpus = (settings: GpuSettings, variable: string | undefined, vendors: readonly string[]): AssignedGpus => {
-  const texts = [...settings.requests.flatMap(({ ids }) => ids), ...settings.devices, ...itemsOf(variable ?? "")];
+  const requested = settings.requests.flatMap(({ ids }) => ids);
+  const texts = [...requested, ...settings.devices, ...itemsOf(variable ?? ""), ...settings.cdi];
   const names = texts.flatMap((text) => {
     const [, vendor, name] = CDI_NAME.exec(text.trim()) ?? [];
     return vendor !== undefined && name !== undefined && vendors.includes(vendor.toLowerCase()) ? [name] : [];

@@ -1,6 +1,6 @@
 import type { Command, Output, Parsed } from "../../command/types.ts";
 import { type ContainerNames, kubernetesNames } from "./container.ts";
-import { ParseError, quoted } from "./parse.ts";
+import { ParseError, failureOf, quoted, withoutNoise } from "./parse.ts";
 
 /** Lists the containers. Its own command, so that inspect and logs do without a docker stats that hangs. */
 export const DOCKER_PS_COMMAND: Command = {
@@ -59,6 +59,9 @@ export const dockerFailure = ({ stderr }: Pick<Output, "stderr">): "daemon_down"
     "cannot connect to the docker daemon",
     "is the docker daemon running",
     "failed to connect to the docker",
+    // podman that works through its service
+    "cannot connect to podman",
+    "unable to connect to podman",
   ];
   return down.some((words) => text.includes(words)) ? "daemon_down" : "other";
 };
@@ -66,7 +69,7 @@ export const dockerFailure = ({ stderr }: Pick<Output, "stderr">): "daemon_down"
 /** Why a docker command gave no data. */
 export const dockerError = (command: string, output: Output): ParseError => {
   const reason = dockerFailure(output);
-  return new ParseError(`${command} exited with ${output.exitCode} (${reason}) and printed ${quoted(output)}`);
+  return failureOf(`${command} exited with ${output.exitCode} (${reason}) and printed ${quoted(output)}`, output);
 };
 
 /** Whether docker says that the container does not exist any more: an absence, and no failure. */
@@ -97,16 +100,18 @@ const LONGEST_NUMBER = 128;
 
 const short = (text: string): string => (text.length > LONGEST_NUMBER ? "" : text.trim());
 
-const NUMBER = String.raw`\d{1,20}(?:\.\d{1,20})?(?:e[+-]?\d{1,3})?`;
+const NUMBER = String.raw`\d{1,20}(?:\.\d{1,100})?(?:e[+-]?\d{1,3})?`;
 
 const SIZE = new RegExp(`^(${NUMBER}) ?([A-Za-z]{1,3})$`);
 
 const PERCENT = new RegExp(`^(${NUMBER}) ?%$`);
 
-const finite = (value: number): number | undefined => (Number.isFinite(value) ? value : undefined);
+const finite = (value: number): number | undefined => (Number.isFinite(value) ? withoutNoise(value) : undefined);
 
-/** Whether docker or podman says that there is no value: `--` for a container that went away, `N/A`, or nothing. */
-export const hasNoValue = (text: string): boolean => ["", "--", "-", "N/A", "n/a"].includes(text.trim());
+const NO_VALUE: ReadonlySet<string> = new Set(["", "--", "-", "n/a", "nan%", "<no value>"]);
+
+/** Whether docker or podman says that there is no value: `--` for a container that went away, `N/A`, a share of nothing, or nothing. */
+export const hasNoValue = (text: string): boolean => NO_VALUE.has(text.trim().toLowerCase());
 
 /**
  * Reads a size as docker prints it, in bytes: SI units for traffic (`1.77MB` is 1,770,000), binary ones for memory (`1.5GiB`).

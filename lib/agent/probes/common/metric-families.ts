@@ -1,4 +1,5 @@
 import type { Labels, Metric } from "../../../shared/exposition.ts";
+import { withoutNoise } from "./parse.ts";
 
 const GPU = ["gpu", "minor_number", "uuid"] as const;
 const MIG = [...GPU, "mig_index", "gpu_instance", "compute_instance"] as const;
@@ -207,7 +208,7 @@ function metricsOf<Name extends string>(
   for (const { metric, labels, value } of samples) {
     if (value === undefined || !Number.isFinite(Number(value))) continue;
     const rows = byName.get(metric) ?? [];
-    rows.push({ labels, value: Number(value) });
+    rows.push({ labels, value: withoutNoise(Number(value)) });
     byName.set(metric, rows);
   }
   return [...byName].map(([name, rows]) => {

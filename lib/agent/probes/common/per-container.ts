@@ -28,9 +28,15 @@ type CommandPerContainer<T, Readings> = {
   readonly command: Command["argv"];
   /** gives undefined for a container that has gone */
   readonly parse: (output: Output) => Parsed<T | undefined>;
-  readonly publish: (byId: ReadonlyMap<string, T>) => {
+  /** `listed` gives the names of a container by its id */
+  readonly publish: (
+    byId: ReadonlyMap<string, T>,
+    listed: (id: string) => ListedContainer | undefined,
+  ) => {
     readonly metrics: readonly Metric[];
     readonly readings: Readings;
+    /** for people: what is wrong though the run was good */
+    readonly warning?: string;
   };
 };
 
@@ -55,10 +61,14 @@ export const perContainerProbe = <T, Readings>(probe: CommandPerContainer<T, Rea
           const start = (seconds: number) => slots.run(id, { argv, timeout: seconds, maxBytes });
           return run.read(label, commandTimeout, start, probe.parse);
         };
-        const found = await containers.readAll(run, () => Promise.resolve(read));
+        const listed = new Map<string, ListedContainer>();
+        const found = await containers.readAll(run, (all) => {
+          for (const one of all) listed.set(one.id, one);
+          return Promise.resolve(read);
+        });
         if (found.kind !== "ok") return found;
         const { byId, ...rest } = found;
-        return { ...rest, ...probe.publish(byId) };
+        return { ...rest, ...probe.publish(byId, (id) => listed.get(id)) };
       }),
   };
 };

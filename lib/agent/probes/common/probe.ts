@@ -4,6 +4,7 @@ import { within } from "../../../shared/time-limit.ts";
 import { LARGEST_OUTPUT, LONGEST_TIMEOUT, checkLimit } from "../../command/run.ts";
 import { Slot } from "../../command/slot.ts";
 import type { Command, CommandResult, Output, Parsed, ResultKind } from "../../command/types.ts";
+import { UnsupportedError } from "./parse.ts";
 import type { ProbeSettings } from "./settings.ts";
 
 /** How one command of a probe's run ended. A run has several if the command is run once a container. */
@@ -75,7 +76,8 @@ export type Reading<T> = (Parsed<T> & { readonly kind: "ok"; readonly exitCode: 
 
 /**
  * Reads what a command printed. The parser gets outputs of all exit codes, since some tools print everything and exit with another
- * than 0. If it cannot read such an output, the result is `exit_nonzero`; after exit code 0 it is `parse_error`.
+ * than 0. If it cannot read such an output, the result is `exit_nonzero`; after exit code 0 it is `parse_error`. It is `not_found`
+ * or `not_executable` if the command could not start the tool, and `disabled` if the tool can never do this on the node.
  */
 export const readResult = <T>(result: CommandResult, parse: (output: Output) => Parsed<T>): Reading<T> => {
   switch (result.kind) {
@@ -85,8 +87,7 @@ export const readResult = <T>(result: CommandResult, parse: (output: Output) => 
       try {
         return { kind: "ok", exitCode, ...parse(result.output) };
       } catch (thrown) {
-        const kind = result.kind === "ok" ? "parse_error" : result.kind;
-        return { kind, exitCode, detail: errorText(thrown) };
+        return { kind: failureKind(result.output, thrown), exitCode, detail: errorText(thrown) };
       }
     }
     case "timeout":
@@ -99,6 +100,29 @@ export const readResult = <T>(result: CommandResult, parse: (output: Output) => 
     default:
       return result satisfies never;
   }
+};
+
+const failureKind = (output: Output, thrown: unknown): Failure["kind"] => {
+  if (output.exitCode === 0) return "parse_error";
+  return unstartable(output) ?? (thrown instanceof UnsupportedError ? "disabled" : "exit_nonzero");
+};
+
+/** How nsenter, chroot, sudo, ip netns, docker exec and shells say that there is no such program. */
+const NO_TOOL =
+  /(?:failed to execute|failed to run command|can't execute|cannot run|exec of) [^\n]{1,256}No such file or directory|: command not found$|executable file not found in \$PATH/m;
+const NO_RIGHT =
+  /(?:failed to execute|failed to run command|can't execute|cannot run|exec of) [^\n]{1,256}(?:Permission denied|Exec format error)/;
+
+/**
+ * Why a command that starts another (`nsenter ... -- TOOL`, `chroot /host TOOL`) could not start it; undefined if it could. The exit
+ * codes 126 and 127 say so too, but a tool that lacks a library also exits with 127: that one is there and is broken.
+ */
+const unstartable = ({ stderr, exitCode }: Output): "not_found" | "not_executable" | undefined => {
+  const text = stderr.slice(0, 4096);
+  if (/shared librar|shared object/i.test(text)) return undefined;
+  if (NO_TOOL.test(text) || (exitCode === 127 && /No such file or directory|: not found$/m.test(text)))
+    return "not_found";
+  return NO_RIGHT.test(text) ? "not_executable" : undefined;
 };
 
 /** What a probe has read and publishes. */

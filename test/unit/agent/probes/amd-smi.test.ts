@@ -1,6 +1,8 @@
-import { readFileSync } from "node:fs";
-import { describe, expect, it } from "vitest";
-import { amdSmi, parseAmdSmi } from "../../../../lib/agent/probes/amd-smi.ts";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import { amdSmi, parseAmdSmi, withCard } from "../../../../lib/agent/probes/amd-smi.ts";
 import { ParseError } from "../../../../lib/agent/probes/common/parse.ts";
 
 const fixture = (name: string) => readFileSync(new URL(`../../../fixtures/probes/${name}`, import.meta.url), "utf8");
@@ -128,5 +130,35 @@ describe("no data", () => {
     ]).value;
     expect(second).toMatchObject({ index: 1, utilization: undefined });
     expect(read([{ gpu: 0, usage: "N/A" }]).value).toHaveLength(1);
+  });
+});
+
+describe("long numbers and known texts are no broken values", () => {
+  it.each([
+    [{ value: 45.123456789012345, unit: "W" }, 45.1234567890123],
+    [{ value: "45.12345678901234567890", unit: "W" }, 45.1234567890123],
+    [{ value: 66_840, unit: "mW" }, 66.84],
+    [{ value: 1e-7, unit: "W" }, 1e-7],
+    ["Not available", undefined],
+    ["N/A (Secondary die)", undefined],
+  ])("%j", (power, watts) => {
+    const { value, rejected } = read([{ gpu: 0, power: { socket_power: power } }]);
+    expect([value[0]?.watts, rejected]).toEqual([watts, 0]);
+  });
+});
+
+describe("the number of the card, by which containers are given GPUs", () => {
+  const folder = mkdtempSync(join(tmpdir(), "gridmeter-cards-"));
+  afterAll(() => rmSync(folder, { recursive: true }));
+  for (const file of ["renderD129", "card12"])
+    mkdirSync(join(folder, "0000:05:00.0", "drm", file), { recursive: true });
+  const cardOf = async (bdf: unknown) =>
+    (await withCard(read([{ gpu: 0, bus: { bdf }, usage: { gfx_activity: 1 } }]).value[0]!, folder)).minorNumber;
+
+  it("is the kernel's, by the address on the bus", async () => {
+    expect(await cardOf("0000:05:00.0")).toBe(12);
+    expect(await cardOf("0000:05:00.1")).toBeUndefined();
+    expect(await cardOf("../0000:05:00.0")).toBeUndefined();
+    expect(await cardOf("N/A")).toBeUndefined();
   });
 });

@@ -16,7 +16,10 @@ import { NODE_METRICS, type NodeMetricName } from "../../../../lib/agent/probes/
 import { ParseError } from "../../../../lib/agent/probes/common/parse.ts";
 import { longStanding, watchProcesses } from "../../../../lib/agent/probes/ps-watch.ts";
 import { parsePs, psMetrics } from "../../../../lib/agent/probes/ps.ts";
+import { readResult } from "../../../../lib/agent/probes/common/probe.ts";
+import { agentOf } from "../../../../lib/agent/command/start.ts";
 import { mutated, noise } from "../../../support/mutated.ts";
+import { isLong } from "../../../support/size.ts";
 import { fixture } from "../../../support/probe-fixtures.ts";
 
 const nothing = (): Metric[] => [];
@@ -67,12 +70,14 @@ const PROBES: Record<string, Probe> = {
     dockerStatsMetrics,
   ),
   "docker-inspect": probe([fixture("docker-inspect.json")], parseDockerInspect, dockerInspectMetrics),
+  "docker-inspect of podman": probe([fixture("podman-inspect.json")], parseDockerInspect, dockerInspectMetrics),
   "docker-ps": probe(["0a1b2c3d4e5f\n".repeat(3)], parseDockerList, nothing),
   "docker-daemon": probe(
     [fixture("docker-info.json"), fixture("docker-info-down.json"), "active\n", "inactive\n"],
     parseDockerDaemon,
     dockerDaemonMetrics,
   ),
+  "docker-daemon of podman": probe([fixture("podman-info.json")], parseDockerDaemon, dockerDaemonMetrics),
   "docker-logs": probe(["line\nUSER COMMAND END\n"], (output) => parseDockerLogs(output, "USER COMMAND END"), nothing),
   iftop: probe([fixture("iftop.txt")], parseIftop, iftopMetrics),
   lsof: probe([fixture("lsof.txt")], parseLsof, nothing),
@@ -84,6 +89,14 @@ const PROBES: Record<string, Probe> = {
   custom: probe([fixture("custom.prom")], parseCustom, (metrics) => metrics, true),
 };
 
+const FAILURES = [
+  "nsenter: failed to execute nvidia-smi: No such file or directory\n",
+  "timeout: failed to run command 'lsof': Permission denied\n",
+  "Error: stats is not supported in rootless mode without cgroups v2\n",
+  "sudo: nvidia-smi: command not found\n",
+  "unknown shorthand flag: 'n' in --no-trunc\n",
+];
+
 /** Mostly a success; also what fails, with anything on stderr. */
 const outputs = (stdout: fc.Arbitrary<string>): fc.Arbitrary<Output> =>
   fc.record({
@@ -92,7 +105,9 @@ const outputs = (stdout: fc.Arbitrary<string>): fc.Arbitrary<Output> =>
     exitCode: fc.oneof({ weight: 9, arbitrary: fc.constant(0) }, fc.constantFrom(1, 2, 3, 4, 127, 255, -1)),
   });
 
-const RUNS = 4500;
+/** In the long tests, 100,000 of each. */
+const RUNS = isLong ? 100_000 : 4500;
+const LONGEST = { timeout: 600_000 };
 
 describe("outputs that no tool prints are refused or read, and nothing else", () => {
   it("has seeds of at most 5 kB, all readable", () => {
@@ -104,7 +119,7 @@ describe("outputs that no tool prints are refused or read, and nothing else", ()
     }
   });
 
-  it.each(Object.entries(PROBES))("%s, changed and noise", (_, { seeds, end }) => {
+  it.each(Object.entries(PROBES))("%s, changed and noise", LONGEST, (_, { seeds, end }) => {
     const ends = { refused: 0, read: 0 };
     let slowest = 0;
     const either = fc.oneof({ weight: 4, arbitrary: mutated(seeds) }, noise);
@@ -120,6 +135,34 @@ describe("outputs that no tool prints are refused or read, and nothing else", ()
     // both ends are met, often
     expect(Math.min(ends.refused, ends.read)).toBeGreaterThan(RUNS / 50);
     expect(slowest).toBeLessThan(1000);
+  });
+
+  it("why a command failed, whatever it printed", LONGEST, () => {
+    const seen = new Map<string, number>();
+    fc.assert(
+      fc.property(outputs(noise), fc.oneof({ weight: 4, arbitrary: mutated(FAILURES) }, noise), (output, stderr) => {
+        const exitCode = output.exitCode === 0 ? 1 : output.exitCode;
+        const failed = { kind: "exit_nonzero", output: { ...output, stderr, exitCode }, seconds: 1 } as const;
+        const { kind } = readResult(failed, parseDockerStats);
+        seen.set(kind, (seen.get(kind) ?? 0) + 1);
+      }),
+      { numRuns: RUNS },
+    );
+    const kinds = ["not_found", "not_executable", "disabled", "exit_nonzero"];
+    expect([...seen.keys()].sort()).toEqual(kinds.sort());
+    expect(Math.min(...seen.values())).toBeGreaterThan(RUNS / 100);
+  });
+
+  it("the mark of a process, whatever it is", LONGEST, () => {
+    const mark = "pid:[4026531836]/4711/815/7c9e6679-7425-40de-944b-e07fc1f90ae7";
+    expect(agentOf(mark)).toEqual({ space: "pid:[4026531836]", pid: 4711, start: 815 });
+    fc.assert(
+      fc.property(fc.oneof(mutated([mark]), noise), (text) => {
+        const agent = agentOf(text);
+        if (agent !== undefined) expect([agent.pid, agent.start].every(Number.isFinite)).toBe(true);
+      }),
+      { numRuns: RUNS },
+    );
   });
 
   it("the group of a process, and the routes, whatever they are", () => {

@@ -56,6 +56,70 @@ describe("docker info", () => {
   });
 });
 
+describe("docker info where docker is podman", () => {
+  const store = { number: 38, running: 4, paused: 0, stopped: 34 };
+  const read = (json: object, before = "") => parseDockerDaemon(printed(`${before}${JSON.stringify(json)}\n`)).value;
+
+  it("has podman's version, storage, containers and images", () => {
+    const value = read({
+      host: { arch: "amd64", cpus: 8 },
+      store: { containerStore: store, graphDriverName: "overlay", imageStore: { number: 3 } },
+      version: { APIVersion: "5.8.4", Version: "5.8.4" },
+    });
+    expect(value).toEqual({
+      up: true,
+      unit: undefined,
+      info: {
+        serverVersion: "5.8.4",
+        storageDriver: "overlay",
+        containers: 38,
+        running: 4,
+        paused: 0,
+        stopped: 34,
+        images: 3,
+      },
+    });
+    const metrics = dockerDaemonMetrics(value);
+    sameLabelsThroughout(metrics);
+    expect(metrics.find(({ name }) => name === "gridmeter_docker_info")?.samples).toEqual([
+      { labels: { version: "5.8.4", storage_driver: "overlay" }, value: 1 },
+    ]);
+    expect(valuesBy(metrics, "gridmeter_docker_containers", "state")).toEqual({ running: 4, paused: 0, stopped: 34 });
+  });
+
+  it("is read after the words of podman-docker, where stderr was saved too", () => {
+    const words = "Emulate Docker CLI using podman. Create /etc/containers/nodocker to quiet msg.\n";
+    expect(read({ store: { containerStore: store } }, words).info).toMatchObject({ running: 4 });
+    expect(read({ ServerVersion: "28.2.2" }, "WARNING: No swap limit support\n").info).toMatchObject({
+      serverVersion: "28.2.2",
+    });
+  });
+
+  it("is read of podman 1, which has no numbers by state", () => {
+    const value = read({
+      debug: { "podman version": "1.6.4" },
+      store: { ContainerStore: { number: 2 }, GraphDriverName: "vfs", ImageStore: { number: 5 } },
+    });
+    expect(value.info).toMatchObject({ serverVersion: "1.6.4", storageDriver: "vfs", running: undefined, images: 5 });
+    expect(dockerDaemonMetrics(value).map(({ name }) => name)).not.toContain("gridmeter_docker_containers");
+  });
+
+  it("is down where podman's service cannot be reached", () => {
+    const text =
+      "Cannot connect to Podman. Please verify your connection to the Linux system using `podman system connection list`\n" +
+      'Error: unable to connect to Podman socket: Get "http://d/v5.8.4/libpod/_ping": dial unix /run/podman/podman.sock: connect: no such file or directory\n';
+    expect(parseDockerDaemon(printed("", 125, text))).toEqual(DOWN);
+  });
+
+  it.each([
+    ["a store without containers", { store: { graphDriverName: "overlay" }, version: { Version: "5.8.4" } }],
+    ["a version alone", { version: { Version: "5.8.4" } }],
+    ["a store that is a text", { store: "containerStore" }],
+  ])("is not %s", (_, json) => {
+    expect(() => read(json)).toThrow(ParseError);
+  });
+});
+
 describe("systemctl is-active docker", () => {
   it.each([
     ["active", 0, true, "active"],

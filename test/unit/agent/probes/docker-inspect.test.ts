@@ -191,6 +191,26 @@ describe("the GPUs of a container", () => {
     }
   });
 
+  const read = (more: object) =>
+    parseDockerInspect(printed(JSON.stringify({ Id: "0a1b2c3d4e5f", Config: { Env: [] }, ...more }))).value[0]!.gpus;
+  const byPlugin = "/var/run/nvidia-container-devices";
+  it.each([
+    ["an annotation", { HostConfig: { Annotations: { "cdi.k8s.io/plugin_1": "nvidia.com/gpu=0,amd.com/gpu=1" } } }, 0],
+    ["podman's annotation", { Config: { Annotations: { "cdi.k8s.io/x": "nvidia.com/gpu=2" } } }, 2],
+    ["podman's command", { Config: { CreateCommand: ["podman", "run", "--device", "nvidia.com/gpu=3", "img"] } }, 3],
+    ["the same in one word", { Config: { CreateCommand: ["podman", "run", "--device=nvidia.com/gpu=4", "img"] } }, 4],
+    ["a mount by name", { Mounts: [{ Destination: `${byPlugin}/cdi/nvidia.com/gpu/5` }] }, 5],
+    ["a mount by uuid", { Mounts: [{ Destination: `${byPlugin}/${UUID}` }] }, UUID],
+    ["another annotation", { HostConfig: { Annotations: { note: "nvidia.com/gpu=0" } } }, undefined],
+    ["what the container runs", { Config: { CreateCommand: ["podman", "run", "img", "nvidia.com/gpu=3"] } }, undefined],
+    ["another mount", { Mounts: [{ Destination: "/data/nvidia-container-devices/0" }, null, {}] }, undefined],
+  ])("CDI: in %s", (_, container, expected) => {
+    const { nvidia } = read(container);
+    expect(nvidia === "all" ? nvidia : nvidia?.map(({ value }) => value)).toEqual(
+      expected === undefined ? undefined : [expected],
+    );
+  });
+
   it("CDI: several, of two makers, and beside what an image sets", () => {
     const both = gpusOf(["NVIDIA_VISIBLE_DEVICES=all"], cdi("nvidia.com/gpu=0", "nvidia.com/gpu=1", "amd.com/gpu=2"));
     expect(both.nvidia).toEqual([
@@ -236,5 +256,52 @@ describe("docker ps", () => {
     expect(parseDockerList(printed(""))).toEqual({ value: [], rejected: 0 });
     expect(() => parseDockerList(printed("", 1, DAEMON_DOWN))).toThrow("daemon_down");
     expect(() => parseDockerList(printed("CONTAINER ID   IMAGE\n"))).toThrow(ParseError);
+  });
+});
+
+describe("docker inspect where docker is podman", () => {
+  const podman = (more: object = {}, state: object = {}) => ({
+    Id: "b".repeat(64),
+    Name: "trainer",
+    ImageName: "docker.io/library/cuda:12",
+    RestartCount: 2,
+    State: { Status: "running", Pid: 77, OOMKilled: false, StartedAt: "2026-02-10T13:00:00.123456789+01:00", ...state },
+    Config: { Env: ["container=podman", "PAI_JOB_NAME=job~1"], Labels: null },
+    HostConfig: { Runtime: "oci", Devices: [], DeviceRequests: null },
+    ...more,
+  });
+  const read = (...all: object[]) => parseDockerInspect(printed(JSON.stringify(all))).value;
+
+  it("is read: the name without a slash, the image by its own key, no labels, a time with an offset", () => {
+    expect(read(podman())[0]).toMatchObject({
+      name: "trainer",
+      image: "docker.io/library/cuda:12",
+      job: { job: "job~1" },
+      pid: 77,
+      restartCount: 2,
+      oomKilled: false,
+      startTime: Date.parse("2026-02-10T12:00:00.123Z") / 1000,
+      healthy: undefined,
+    });
+  });
+
+  it.each([
+    [{ Health: { Status: "healthy" } }, true],
+    [{ Healthcheck: { Status: "unhealthy" } }, false],
+    [{ Health: { Status: "", FailingStreak: 0, Log: null } }, undefined],
+    [{ Healthcheck: { Status: "starting" } }, undefined],
+  ])("a health check %j", (state, healthy) => {
+    expect(read(podman({}, state))[0]?.healthy).toBe(healthy);
+  });
+
+  it("a container that went away is no failure, whatever podman calls it", () => {
+    for (const text of ['Error: no such object: "bbb"\n', 'Error: inspecting object: no such container "bbb"\n']) {
+      expect(parseDockerInspect(printed("[]\n", 125, text))).toEqual({ value: [], rejected: 0 });
+    }
+  });
+
+  it("is read after podman-docker's words", () => {
+    const words = "Emulate Docker CLI using podman. Create /etc/containers/nodocker to quiet msg.\n";
+    expect(parseDockerInspect(printed(`${words}${JSON.stringify([podman()])}`)).value).toHaveLength(1);
   });
 });

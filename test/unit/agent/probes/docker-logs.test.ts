@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { MARKER_WINDOW, dockerLogsMetrics, parseDockerLogs } from "../../../../lib/agent/probes/docker-logs.ts";
+import { namesById } from "../../../../lib/agent/probes/common/container.ts";
 import { ParseError } from "../../../../lib/agent/probes/common/parse.ts";
 import { sameLabelsThroughout } from "../../../support/metrics.ts";
 import { DAEMON_DOWN, printed } from "../../../support/probe-fixtures.ts";
@@ -33,6 +34,22 @@ describe("docker logs", () => {
     expect(() => parseDockerLogs(printed("", 1, DAEMON_DOWN), "END")).toThrow("daemon_down");
     // what has been seen has been seen
     expect(parseDockerLogs(printed("END\n", 0, corrupt), "END").value.finished).toBe(true);
+  });
+
+  it.each([
+    ["docker", 1, "Error response from daemon: configured logging driver does not support reading\n"],
+    [
+      "podman",
+      125,
+      "Error: this container is using the 'none' log driver, cannot read logs: this container is not logging output\n",
+    ],
+    ["nerdctl", 1, 'level=fatal msg="no log viewer type registered for logging driver \\"syslog\\""\n'],
+  ])("takes no log of %s that is kept elsewhere for a failure, nor for one without a marker", (_, code, stderr) => {
+    const { value, rejected } = parseDockerLogs(printed("", code, stderr), "END");
+    expect([value, rejected]).toEqual([{ finished: undefined }, 0]);
+    expect(dockerLogsMetrics([{ container: namesById("0a1b2c3d4e5f"), logs: value }])).toEqual([]);
+    // A job may print the same words.
+    expect(parseDockerLogs(printed("", 0, stderr), "END").value).toEqual({ finished: false });
   });
 
   it("publishes 0 and 1", () => {

@@ -160,3 +160,156 @@ describe("docker stats without data", () => {
     expect(() => parseDockerStats(output)).toThrow(ParseError);
   });
 });
+
+describe("zeros that nobody measured", () => {
+  type Row = Partial<Record<"CPUPerc" | "MemUsage" | "MemPerc" | "NetIO" | "BlockIO" | "PIDs", string>>;
+  const IDLE = { CPUPerc: "0.00%", MemPerc: "0.00%", NetIO: "176kB / 146kB", BlockIO: "0B / 0B" };
+  const NET = { receivedBytes: 176_000, sentBytes: 146_000 };
+  const read = (row: Row) => {
+    const { value, rejected } = parseDockerStats(printed(JSON.stringify({ ID: "2c77a952ceae", Name: "one", ...row })));
+    expect(rejected).toBe(0);
+    const { id: _id, name: _name, namespace: _ns, pod: _pod, container: _c, measured, ...values } = value[0]!;
+    expect(measured).toBe(true);
+    return Object.fromEntries(Object.entries(values).filter(([, one]) => one !== undefined));
+  };
+
+  it.each<[string, Row, object]>([
+    ["no controller at all: the network alone", { ...IDLE, MemUsage: "0B / 0B", PIDs: "0" }, NET],
+    [
+      "neither memory nor processes under the node's limit (rootless)",
+      { ...IDLE, MemUsage: "0B / 8GiB", PIDs: "0" },
+      { ...NET, memoryLimitBytes: 8 * GIB },
+    ],
+    ["no processes printed, and no memory read", { ...IDLE, MemUsage: "0B / 0B" }, NET],
+    [
+      "the CPU and disks of such a container that are not 0 were read",
+      { ...IDLE, CPUPerc: "1.10%", BlockIO: "4kB / 0B", MemUsage: "0B / 0B", PIDs: "0" },
+      { ...NET, cpu: 0.011, readBytes: 4000 },
+    ],
+    [
+      "memory alone (a node without its controller)",
+      { ...IDLE, MemUsage: "0B / 0B", PIDs: "5" },
+      { ...NET, cpu: 0, readBytes: 0, writtenBytes: 0, processes: 5 },
+    ],
+    [
+      "memory alone, under a real limit",
+      { ...IDLE, MemUsage: "0B / 7.5GiB", PIDs: "5" },
+      { ...NET, cpu: 0, readBytes: 0, writtenBytes: 0, processes: 5, memoryLimitBytes: 7.5 * GIB },
+    ],
+    [
+      "processes alone",
+      { ...IDLE, MemUsage: "1MiB / 1GiB", PIDs: "0" },
+      {
+        ...NET,
+        cpu: 0,
+        readBytes: 0,
+        writtenBytes: 0,
+        memoryUsedBytes: GIB / 1024,
+        memoryLimitBytes: GIB,
+        memoryUsage: 0,
+      },
+    ],
+  ])("%s", (_, row, expected) => expect(read(row)).toEqual(expected));
+
+  it("an idle container that is accounted keeps its zeros", () => {
+    expect(read({ ...IDLE, MemUsage: "1MiB / 1GiB", PIDs: "1", NetIO: "0B / 0B" })).toEqual({
+      cpu: 0,
+      memoryUsedBytes: GIB / 1024,
+      memoryLimitBytes: GIB,
+      memoryUsage: 0,
+      receivedBytes: 0,
+      sentBytes: 0,
+      readBytes: 0,
+      writtenBytes: 0,
+      processes: 1,
+    });
+  });
+
+  it("podman's numbers are judged alike, and its largest number is no limit", () => {
+    const row = {
+      ContainerID: "0a1b2c3d4e5f",
+      Name: "a",
+      CPU: 0,
+      MemUsage: 0,
+      MemPerc: 0,
+      PIDs: 0,
+      NetInput: 9,
+      NetOutput: 8,
+    };
+    const readPodman = (more: object) => parseDockerStats(printed(JSON.stringify([{ ...row, ...more }]))).value[0];
+    expect(readPodman({ MemLimit: 8 * GIB })).toMatchObject({
+      cpu: undefined,
+      memoryUsedBytes: undefined,
+      memoryUsage: undefined,
+      memoryLimitBytes: 8 * GIB,
+      processes: undefined,
+      receivedBytes: 9,
+    });
+    expect(readPodman({ MemUsage: 4096, MemLimit: 2 ** 64, PIDs: 1 })).toMatchObject({
+      cpu: 0,
+      memoryUsedBytes: 4096,
+      memoryLimitBytes: undefined,
+      memoryUsage: undefined,
+    });
+  });
+
+  it("publishes nothing in their place", () => {
+    const table =
+      "CONTAINER ID   NAME    CPU %     MEM USAGE / LIMIT   MEM %     NET I/O         BLOCK I/O   PIDS\n" +
+      "2c77a952ceae   one     0.00%     0B / 0B             0.00%     176kB / 146kB   0B / 0B     0\n";
+    expect(dockerStatsMetrics(parseDockerStats(printed(table)).value).map(({ name }) => name)).toEqual([
+      "gridmeter_container_network_receive_bytes_total",
+      "gridmeter_container_network_transmit_bytes_total",
+    ]);
+  });
+});
+
+describe("what is no broken row of docker stats", () => {
+  it.each([
+    [
+      "a container that is gone, without an id",
+      '{"ID":"--","Name":"--","CPUPerc":"--","MemUsage":"-- / --","PIDs":"--"}',
+    ],
+    ["the same in a table", "CONTAINER ID   NAME   CPU %   MEM USAGE / LIMIT\n--   --   --   -- / --"],
+  ])("%s", (_, text) => expect(parseDockerStats(printed(text))).toEqual({ value: [], rejected: 0 }));
+
+  it("long decimals, a share of nothing, and a field that the tool does not know", () => {
+    const row = {
+      ID: "0a1b2c3d4e5f",
+      Name: "a",
+      CPUPerc: `1.${"3".repeat(60)}%`,
+      MemPerc: "NaN%",
+      NetIO: "<no value>",
+    };
+    expect(parseDockerStats(printed(JSON.stringify(row)))).toMatchObject({
+      rejected: 0,
+      value: [{ cpu: 0.0133333333333333, memoryUsage: undefined, receivedBytes: undefined }],
+    });
+  });
+
+  it("memory without a limit, as docker on Windows prints it; a torn pair is broken", () => {
+    const row = { ID: "0a1b2c3d4e5f", Name: "a", CPUPerc: "1%", MemUsage: "64MiB" };
+    expect(parseDockerStats(printed(JSON.stringify(row)))).toMatchObject({
+      rejected: 0,
+      value: [{ memoryUsedBytes: 64 * 2 ** 20, memoryLimitBytes: undefined }],
+    });
+    expect(parseDockerStats(printed(JSON.stringify({ ...row, NetIO: "5kB" })))).toMatchObject({
+      rejected: 2,
+      value: [{ receivedBytes: undefined, sentBytes: undefined }],
+    });
+  });
+});
+
+describe("numbers carry no noise of floating point", () => {
+  it.each([
+    [{ CPUPerc: "1.10%" }, "cpu", 0.011],
+    [{ CPUPerc: "0.29%" }, "cpu", 0.0029],
+    [{ CPU: 1.1 }, "cpu", 0.011],
+    [{ NetIO: "1.005kB / 0B" }, "receivedBytes", 1005],
+    [{ NetIO: "9.007199254740993PB / 0B" }, "receivedBytes", 9.007199254740993e15],
+    [{ MemUsage: "48.81MiB / 1GiB" }, "memoryUsedBytes", 51_180_994.56],
+  ])("%j", (row, key, expected) => {
+    const { value } = parseDockerStats(printed(JSON.stringify({ ID: "0a1b2c3d4e5f", Name: "a", ...row })));
+    expect(value[0]).toMatchObject({ [key]: expected });
+  });
+});

@@ -222,6 +222,25 @@ describe("what is around and in the log", () => {
     ]);
   });
 
+  it.each([
+    ["<utilization><gpu_util>7.00000000000000011 %</gpu_util></utilization>", 0.07],
+    [`<utilization><gpu_util>1.1${"0".repeat(40)} %</gpu_util></utilization>`, 0.011],
+    ["<utilization><gpu_util>Not available in WDDM driver model</gpu_util></utilization>", undefined],
+    ["<utilization><gpu_util>[Not Supported]</gpu_util></utilization>", undefined],
+  ])("may be a text that drivers are known to print: %s is no broken value", (gpu, utilization) => {
+    const { value, rejected } = parse(log(gpu));
+    expect([value.gpus[0]?.utilization, rejected]).toEqual([utilization, 0]);
+  });
+
+  it("may be processes whose memory is not known under WDDM: they are there, and none is broken", () => {
+    const row =
+      "<process_info><pid>7</pid><used_memory>Not available in WDDM driver model</used_memory></process_info>";
+    expect(parse(log(`<processes>${row}</processes>`))).toMatchObject({
+      rejected: 0,
+      value: { gpus: [{ processes: [{ pid: 7, usedBytes: undefined }] }] },
+    });
+  });
+
   it("may be names that an object has from birth", () => {
     expect(parse(log("<valueOf>1</valueOf><toString>2</toString>")).value.gpus).toHaveLength(1);
   });
@@ -300,6 +319,8 @@ describe("a GPU off the bus is named by its PCI address", () => {
       "00000000:3B:00.0",
     ],
     ["WARNING: x\nGPU 00010000:c7:00.0 has fallen off the bus.", "00010000:c7:00.0"],
+    ["NVRM: Xid (PCI:0000:cf:00): 79, pid=7, GPU has fallen off the bus.", "0000:cf:00"],
+    ["Unable to determine the device handle for GPU0000:CF:00.0: GPU requires reset.", "0000:CF:00.0"],
   ])("%s", (text, address) => {
     for (const exitCode of [255, 15, 0]) {
       expect(lostIn(text, exitCode)).toEqual([{ labels: unknown(address), value: 1 }]);

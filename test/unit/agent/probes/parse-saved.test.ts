@@ -6,6 +6,9 @@ import { fixture, printed } from "../../../support/probe-fixtures.ts";
 
 const CASES: readonly (readonly [name: string, file: string, metric: string, samples: number, rejected: number])[] = [
   ["docker-daemon", "docker-info.json", "gridmeter_docker_up", 1, 0],
+  ["docker-daemon", "podman-info.json", "gridmeter_docker_containers", 3, 0],
+  ["docker-stats", "podman-stats.json", "gridmeter_container_cpu_usage_ratio", 3, 0],
+  ["docker-inspect", "podman-inspect.json", "gridmeter_container_info", 2, 0],
   ["docker-stats", "docker-stats.jsonl", "gridmeter_container_cpu_usage_ratio", 2, 2],
   ["docker-inspect", "docker-inspect.json", "gridmeter_container_info", 2, 0],
   ["nvidia-smi", "nvidia-smi-v13-lost.xml", "gridmeter_gpu_info", 2, 2],

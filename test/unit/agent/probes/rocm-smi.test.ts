@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, test } from "vitest";
 import { ParseError } from "../../../../lib/agent/probes/common/parse.ts";
 import { parseRocmSmi } from "../../../../lib/agent/probes/rocm-smi.ts";
 
@@ -126,4 +126,11 @@ describe("no data", () => {
     expect(() => parse(report.slice(0, -20), 2)).toThrow(/exited with 2/);
     expect(parse(report, 2)).toEqual(parse(report));
   });
+});
+
+test("long decimals are numbers, without the noise of floating point", () => {
+  const card = { "GPU use (%)": `1.1${"0".repeat(20)}`, "Temperature (Sensor edge) (C)": "31.00000000000000001" };
+  const { value, rejected } = parse(JSON.stringify({ card0: card }));
+  expect(rejected).toBe(0);
+  expect(value.gpus[0]).toMatchObject({ utilization: 0.011, temperatures: [{ sensor: "edge", celsius: 31 }] });
 });
