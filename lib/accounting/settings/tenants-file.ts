@@ -1,4 +1,4 @@
-import { LineCounter, parseDocument } from "yaml";
+import { LineCounter, parseDocument, visit } from "yaml";
 import { z } from "zod";
 import { type Raw, didYouMean } from "../../shared/config-values.ts";
 import type { Problem } from "../../shared/config-problems.ts";
@@ -24,6 +24,12 @@ export function parseTenantsFile(text: string): TenantsFile {
     const { line, col } = lines.linePos(error.pos[0]);
     return { tenants: [], problems: [fileProblem(`line ${line}, column ${col} is not valid YAML (${error.code})`)] };
   }
+  const alias = firstUnknownAlias(document);
+  if (alias !== undefined) {
+    const { line, col } = lines.linePos(alias);
+    const text = `line ${line}, column ${col} has an alias of YAML (*) that names nothing. Put a value that begins with * in quotes`;
+    return { tenants: [], problems: [fileProblem(text)] };
+  }
   const file = FILE.safeParse(contents(document));
   if (!file.success) {
     const shape = "The file must hold one list, tenants, of at least one tenant, each with a name and its settings";
@@ -34,6 +40,19 @@ export function parseTenantsFile(text: string): TenantsFile {
   const problems: Problem[] = [];
   const tenants = file.data.tenants.map((entry, index) => listedTenant(entry, index + 1, problems));
   return { tenants, problems: [...problems, ...nameProblems(tenants)] };
+}
+
+/** Where the first alias is that names nothing: a value that begins with `*` and has no quotes. */
+function firstUnknownAlias(document: ReturnType<typeof parseDocument>): number | undefined {
+  let at: number | undefined;
+  visit(document, {
+    Alias: (_key, node) => {
+      if (node.resolve(document) !== undefined) return undefined;
+      at = node.range?.[0];
+      return visit.BREAK;
+    },
+  });
+  return at;
 }
 
 function contents(document: ReturnType<typeof parseDocument>): unknown {

@@ -81,3 +81,9 @@ test.each([
 ])("the address %s is quoted as %s", (text, shown) => {
   expect(maskServer(text)).toBe(shown);
 });
+
+test("a value that begins with * and has no quotes is named by its place, and not shown", () => {
+  const text = said({ ...BASE }, "tenants:\n - name: a\n   PROMETHEUS_AUTH_HEADER: *s3cret\n");
+  expect(text).toContain("TENANTS_FILE: line 3, column 28 has an alias of YAML (*) that names nothing");
+  expect(text).not.toContain("s3cret");
+});
