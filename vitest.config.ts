@@ -7,6 +7,7 @@ const LONG = [
   "test/integration/deploy-accounts.test.ts",
   "test/integration/deploy-release.test.ts",
   "test/integration/deploy.test.ts",
+  "test/integration/docs-commands.test.ts",
   "test/integration/memory-monitoring.test.ts",
   "test/integration/scale-memory*.test.ts",
   "test/integration/stand-ins-of-prometheus.test.ts",

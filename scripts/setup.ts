@@ -52,6 +52,8 @@ const TOOLS = {
     debian: { name: "python3-dirq" },
   },
   moto: { find: () => inVenv("moto_server") ?? onPath("moto_server"), debian: undefined },
+  /** what the commands of the documents are run with */
+  awsCli: { find: () => inVenv("aws") ?? onPath("aws"), debian: undefined },
   cfnLint: { find: () => inVenv("cfn-lint") ?? onPath("cfn-lint"), debian: undefined },
   helm: { find: () => inTools("helm"), debian: undefined },
   kubectl: { find: () => inTools("kubectl"), debian: undefined },
@@ -60,7 +62,7 @@ const TOOLS = {
 export type Tool = keyof typeof TOOLS;
 
 /**
- * Finds the named tools, installs the missing ones (Debian packages with apt-get; moto and cfn-lint into .venv; helm and kubectl
+ * Finds the named tools, installs the missing ones (Debian packages with apt-get; moto, cfn-lint and the AWS command line into .venv; helm and kubectl
  * into .tools), and returns their paths.
  * Says on stderr what it does. Services that a package starts are stopped again. Throws if a tool cannot be had.
  */
@@ -69,6 +71,7 @@ export function ensureTools(wanted: readonly Tool[]): ReadonlyMap<Tool, string> 
   const packages = missing.map((tool) => TOOLS[tool].debian).filter((one) => one !== undefined);
   if (packages.length > 0) installPackages([...new Map(packages.map((one) => [one.name, one])).values()]);
   if (missing.includes("moto")) installPython("moto[server]==5.2.1");
+  if (missing.includes("awsCli")) installPython("awscli==1.45.11");
   if (missing.includes("cfnLint")) installPython("cfn-lint==1.51.0");
   if (missing.includes("helm") || missing.includes("kubectl")) installKubernetesTools();
   return new Map(

@@ -81,6 +81,7 @@ try {
     "dirq",
     "moto",
     "cfnLint",
+    "awsCli",
     "helm",
     "kubectl",
     "logrotate",

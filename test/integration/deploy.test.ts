@@ -190,6 +190,15 @@ test("serverless deploy and info: the functions with the settings, and the queue
   ]);
 }, 60_000);
 
+test("check answers from the deployed function that all can be reached", async () => {
+  const answer: Json = await invoke("check", {});
+  const of = (about: string): Json => answer.findings.filter((each: Json) => each.about === about);
+  for (const about of ["parameters", "bucket", "queues", "settings"])
+    expect([about, of(about).map(({ verdict }: Json) => verdict)]).toEqual([about, of(about).map(() => "ok")]);
+  expect(of("queues")).toHaveLength(3);
+  expect(of("tenant mixed")[0]).toMatchObject({ question: "Is Prometheus reachable?", verdict: "ok" });
+}, 60_000);
+
 test("events/gap-dry-run.json shows the messages and stores nothing", async () => {
   const answer: Json = await invoke("plan", await eventFile("gap-dry-run"));
   expect(answer).toMatchObject({ dryRun: true, interrupted: false });
@@ -258,15 +267,6 @@ test("events/manual-s3.json and events/reap.json", async () => {
   expect(await spool("queue")).toMatchObject({ code: 0 });
   expect(await bodiesIn("queue")).toContain(written);
   expect(await invoke("reap", await eventFile("reap"))).toEqual({ deleted: [], dryRun: false });
-}, 60_000);
-
-test("check answers from the deployed function that all can be reached", async () => {
-  const answer: Json = await invoke("check", {});
-  const of = (about: string): Json => answer.findings.filter((each: Json) => each.about === about);
-  for (const about of ["parameters", "bucket", "queues", "settings"])
-    expect([about, of(about).map(({ verdict }: Json) => verdict)]).toEqual([about, of(about).map(() => "ok")]);
-  expect(of("queues")).toHaveLength(3);
-  expect(of("tenant mixed")[0]).toMatchObject({ question: "Is Prometheus reachable?", verdict: "ok" });
 }, 60_000);
 
 test("each function asked of AWS only what its role allows", () => {

@@ -13,7 +13,10 @@ export const WRITTEN = [
   "docs/accounting-semantics.md",
   "docs/monitoring-the-accounting.md",
   "docs/moving-from-kapel.md",
-  "docs/operations.md",
+  "docs/correct.md",
+  "docs/deploy.md",
+  "docs/rights.md",
+  "docs/run.md",
   "docs/security.md",
   "docs/ssmsend-host.md",
 ];
