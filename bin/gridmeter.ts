@@ -104,6 +104,24 @@ program
   .action((options) => run(async () => (await import("./commands/check.ts")).check(options), options.json));
 
 program
+  .command("report")
+  .description(
+    "show what the ledger has: usage by tenant, VO, day and month, what was left out, and what was published; asks and sends nothing",
+  )
+  .addOption(envFile())
+  .addOption(ledger())
+  .option("--from <yyyy-mm>", "the first month (default: eleven months before --to, or the first one in the ledger)")
+  .option("--to <yyyy-mm>", "the last month (default: the current one)")
+  .option("--html <file>", "write one self-contained page, and nothing on stdout")
+  .option(
+    "--csv [table]",
+    "print one table as CSV: tenants, vos, byMonth, monthly, daily, leftOut, gaps, published or units (default: monthly)",
+  )
+  .option("--demo", "report on a made-up ledger; needs no settings")
+  .addOption(json())
+  .action((options) => run(async () => (await import("./commands/report.ts")).report(options), options.json));
+
+program
   .command("manual")
   .description(
     "check hand-written APEL messages and put each record into the queue once; their months are pinned until --unpin",

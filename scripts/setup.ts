@@ -46,6 +46,7 @@ const TOOLS = {
   faketime: { find: () => onPath("faketime"), debian: { name: "faketime" } },
   logrotate: { find: () => onPath("logrotate"), debian: { name: "logrotate" } },
   curl: { find: () => onPath("curl"), debian: { name: "curl" } },
+  chromium: { find: () => onPath("chromium") ?? onPath("google-chrome"), debian: { name: "chromium" } },
   /** the Python that has dirq */
   dirq: {
     find: () => (succeeds(PYTHON, ["-c", "import dirq.QueueSimple"]) ? PYTHON : undefined),
