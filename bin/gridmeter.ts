@@ -115,7 +115,7 @@ program
   .option("--html <file>", "write one self-contained page, and nothing on stdout")
   .option(
     "--csv [table]",
-    "print one table as CSV: tenants, vos, byMonth, monthly, daily, leftOut, gaps, published or units (default: monthly)",
+    "print one table as CSV: tenants, vos, byMonth, monthly, byDay, daily, leftOut, gaps, published or units (default: monthly)",
   )
   .option("--demo", "report on a made-up ledger; needs no settings")
   .addOption(json())

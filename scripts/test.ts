@@ -84,6 +84,7 @@ try {
     "helm",
     "kubectl",
     "logrotate",
+    "chromium",
   ] as const;
   const forCases = existsSync(resolve(root, "..", "shared", "cases")) ? (["faketime", "curl"] as const) : [];
   step("tools", () => (ensureTools([...tools, ...forCases]), 0));

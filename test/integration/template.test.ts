@@ -37,6 +37,7 @@ const NAMED = [
   "TENANTS_PARAMETER",
   "TENANTS_OBJECT",
   "PUSHGATEWAY_URL",
+  "GRIDMETER_REPORT",
 ];
 /** All that a site may leave out. */
 const OPTIONAL = {

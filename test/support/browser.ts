@@ -1,11 +1,11 @@
-import puppeteer, { type Browser, type Page } from "puppeteer-core";
+import { launch, type Browser, type Page } from "puppeteer-core";
 import { ensureTools } from "../../scripts/setup.ts";
 
 /** A headless Chromium; the caller closes it. */
 export async function startBrowser(): Promise<Browser> {
   const executablePath = ensureTools(["chromium"]).get("chromium");
   if (executablePath === undefined) throw new Error("there is no Chromium");
-  return puppeteer.launch({
+  return launch({
     executablePath,
     // Its sandbox wants user namespaces or a user other than root, which containers of tests often do not have. It opens only our own pages.
     args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"],

@@ -20,6 +20,8 @@ export type Report = {
   readonly monthly: readonly (Usage & { readonly month: string; readonly tenant: string; readonly vo: string })[];
   /** whole months; `days` are those in the ledger, of all tenants' days that have begun */
   readonly byMonth: readonly (Usage & { readonly month: string; readonly days: number; readonly daysOf: number })[];
+  /** days with jobs */
+  readonly byDay: readonly (Usage & { readonly day: string })[];
   readonly daily: readonly (Usage & { readonly day: string; readonly tenant: string; readonly vo: string })[];
   readonly leftOut: readonly {
     readonly month: string;
@@ -72,6 +74,7 @@ export function makeReport(input: ReportInput): Report {
       ([[month = "", tenant = "", vo = ""], sum]) => ({ month, tenant, vo, ...sum.usage() }),
     ),
     byMonth: months.map((month) => monthRow(month, input)),
+    byDay: grouped(ledger, (_month, _vo, day) => [day]).map(([[day = ""], sum]) => ({ day, ...sum.usage() })),
     daily: grouped(ledger, (each, vo, day) => [day, each.tenant.name, vo]).map(
       ([[day = "", tenant = "", vo = ""], sum]) => ({ day, tenant, vo, ...sum.usage() }),
     ),

@@ -18,6 +18,7 @@ export type ReportTable = {
 
 const column = (name: string, title: string, kind: Kind): Column => ({ name, title, kind });
 
+const DAY = column("day", "day", "text");
 const MONTH = column("month", "month", "text");
 const TENANT = column("tenant", "tenant", "text");
 const VO = column("vo", "VO", "text");
@@ -49,10 +50,15 @@ const TABLES = {
     columns: [MONTH, column("days", "days", "count"), column("daysOf", "of", "count"), ...USAGE],
   },
   monthly: { title: "By month, tenant and VO", about: "", columns: [MONTH, TENANT, VO, ...USAGE] },
+  byDay: {
+    title: "By day",
+    about: "The UTC day in which a job ended; days without jobs are not in it.",
+    columns: [DAY, ...USAGE],
+  },
   daily: {
     title: "By day, tenant and VO",
     about: "The UTC day in which a job ended.",
-    columns: [column("day", "day", "text"), TENANT, VO, ...USAGE],
+    columns: [DAY, TENANT, VO, ...USAGE],
   },
   leftOut: {
     title: "Left out",

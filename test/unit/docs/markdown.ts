@@ -14,6 +14,7 @@ export const WRITTEN = [
   "docs/monitoring-the-accounting.md",
   "docs/moving-from-kapel.md",
   "docs/operations.md",
+  "docs/report.md",
   "docs/security.md",
   "docs/ssmsend-host.md",
 ];

@@ -7,9 +7,11 @@ const OTHERS = "others";
 /** One value of one series at one place of the axis. */
 export type Point = { readonly at: string; readonly series: string; readonly value: number };
 
-type Axis = {
+export type Axis = {
   /** the places in order, those without a value too */
   readonly places: readonly string[];
+  /** what stands at a place in all: a sum of rounded parts may be another */
+  readonly total: (place: string) => number;
   /** what stands under a place, and below that where it is not empty */
   readonly label: (place: string, index: number) => readonly [text: string, below: string];
 };
@@ -48,9 +50,9 @@ export function stackedBars(
       legend,
     ),
   );
-  const totals = stacks.map((parts) => parts.reduce((sum, { value }) => sum + value, 0));
+  const totals = axis.places.map(axis.total);
   const top = endOfAxis(Math.max(0, ...totals));
-  const bars = stacks.map((parts, index) => bar(axis.places[index] ?? "", parts, index, top));
+  const bars = stacks.map((parts, index) => bar([axis.places[index] ?? "", totals[index] ?? 0], parts, index, top));
   const lines = [0, 25, 50, 75].map((y) => `<path class="grid" d="M0 ${y}H${axis.places.length}"/>`);
   const ticks = [top, top / 2, 0].map((value) => `<span>${value.toLocaleString("en")}</span>`);
   return (
@@ -76,15 +78,15 @@ function partsOf(points: readonly Point[], legend: Legend): readonly Part[] {
     .map(([series, value]) => ({ series, value: Math.round(value * 10) / 10 }));
 }
 
-function bar(place: string, parts: readonly Part[], index: number, top: number): string {
+function bar([place, total]: readonly [string, number], parts: readonly Part[], index: number, top: number): string {
   let y = 100;
   const rects = parts.map(({ series, value }) => {
-    const height = (100 * value) / top;
+    const height = Math.min(y, (100 * value) / top);
     y -= height;
     return `<rect class="s${series}" x="${index + 0.14}" y="${round(y)}" width=".72" height="${round(height)}" data-value="${value}"/>`;
   });
   // What the pointer meets is the whole column, however low its bar is.
-  return `<g data-at="${escaped(place)}"><rect class="hit" x="${index}" y="0" width="1" height="100"/>${rects.join("")}</g>`;
+  return `<g data-at="${escaped(place)}" data-total="${total}"><rect class="hit" x="${index}" y="0" width="1" height="100"/>${rects.join("")}</g>`;
 }
 
 const round = (value: number): number => Math.round(value * 1000) / 1000;

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { DAY, dayOf, endOfMonth, showTime, startOf } from "../../model/time.ts";
+import type { Usage } from "../amounts.ts";
 import type { Comparison } from "../published.ts";
 import type { Report } from "../figures.ts";
 import {
@@ -12,7 +13,7 @@ import {
   tableOf,
   forPeople,
 } from "../tables.ts";
-import { type Legend, type Point, legendList, legendOf, stackedBars } from "./chart.ts";
+import { type Axis as ChartAxis, type Legend, type Point, legendList, legendOf, stackedBars } from "./chart.ts";
 import { escaped } from "./html.ts";
 import { SCRIPT } from "./script.ts";
 import { STYLE } from "./style.ts";
@@ -21,7 +22,9 @@ const HASH = createHash("sha256").update(SCRIPT).digest("base64");
 /** Nothing is loaded from anywhere, whatever a name in the ledger says. */
 const POLICY = `default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-${HASH}'; base-uri 'none'; form-action 'none'`;
 
-/** A tenant and its VO, as a series of the charts. */
+type Measure = "coreHours" | "jobs";
+type Axis = Omit<ChartAxis, "total">;
+type Series = { readonly legend: Legend; readonly name: (row: Row) => string };
 type Row = Report["daily"][number] | Report["monthly"][number];
 
 /**
@@ -31,7 +34,7 @@ type Row = Report["daily"][number] | Report["monthly"][number];
 export function pageOf(report: Report, madeUp: boolean): string {
   const title = `Accounting report${report.sites.length === 0 ? "" : ` of ${report.sites.join(", ")}`}`;
   const name = seriesName(report);
-  const legend = legendOf(pointsOf(report.monthly, name, "coreHours"));
+  const series = { name, legend: legendOf(pointsOf(report.monthly, name, "coreHours")) };
   const tables = (...names: readonly TableName[]): string =>
     names.map((each) => section(tableOf(report, each))).join("");
   return `<!doctype html>
@@ -42,8 +45,8 @@ ${madeUp ? '<p class="demo">Demonstration: every figure on this page is made up.
 <p>${escaped(periodOf(report))}</p>
 ${tiles(report)}
 ${report.notes.map((note) => `<p>${escaped(note)}</p>`).join("\n")}
-<section id="series"><h2>Core hours and jobs by month</h2>${legendList(legend)}<div class="pair monthly">${monthCharts(report, legend, name)}</div></section>
-<section><h2>Core hours and jobs by day</h2>${dayCharts(report, legend, name)}</section>
+<section id="series"><h2>Core hours and jobs by month</h2>${legendList(series.legend)}<div class="pair monthly">${monthCharts(report, series)}</div></section>
+<section><h2>Core hours and jobs by day</h2>${dayCharts(report, series)}</section>
 ${tables("tenants", "vos", "byMonth", "published", "units", "leftOut", "gaps")}
 ${closed(tableOf(report, "monthly"))}
 <p>Hours and percentages are rounded to one decimal. Made by gridmeter from its ledger at ${escaped(showTime(report.now))}.</p>
@@ -64,49 +67,53 @@ function seriesName({ tenants, vos, monthly }: Report): (row: Row) => string {
   return ({ tenant, vo }) => (tenant === vo ? tenant : `${tenant}: ${vo}`);
 }
 
-function pointsOf(rows: readonly Row[], name: (row: Row) => string, measure: "coreHours" | "jobs"): readonly Point[] {
+function pointsOf(rows: readonly Row[], name: (row: Row) => string, measure: Measure): readonly Point[] {
   return rows.map((row) => ({ at: "day" in row ? row.day : row.month, series: name(row), value: row[measure] }));
 }
 
-function monthCharts({ months, monthly }: Report, legend: Legend, name: (row: Row) => string): string {
-  const axis = {
-    places: months,
-    label: (month: string, index: number): [string, string] => [
-      month.slice(5),
-      index === 0 || month.endsWith("-01") ? month.slice(0, 4) : "",
-    ],
+/** A chart of core hours and one of jobs. @param rows the parts @param totals what stands at each place in all */
+function pair(
+  rows: readonly Row[],
+  totals: ReadonlyMap<string, Usage>,
+  title: string,
+  axis: Axis,
+  { legend, name }: Series,
+): string {
+  const chart = (heading: string, unit: "core hours" | "jobs", measure: Measure): string => {
+    const points = pointsOf(rows, name, measure);
+    const total = (place: string): number => totals.get(place)?.[measure] ?? 0;
+    return stackedBars(heading + title, unit, points, legend, { ...axis, total });
   };
-  return (
-    stackedBars("Core hours", "core hours", pointsOf(monthly, name, "coreHours"), legend, axis) +
-    stackedBars("Jobs", "jobs", pointsOf(monthly, name, "jobs"), legend, axis)
-  );
+  return chart("Core hours", "core hours", "coreHours") + chart("Jobs", "jobs", "jobs");
+}
+
+function monthCharts({ months, monthly, byMonth }: Report, series: Series): string {
+  const axis: Axis = {
+    places: months,
+    label: (month, index) => [month.slice(5), index === 0 || month.endsWith("-01") ? month.slice(0, 4) : ""],
+  };
+  return pair(monthly, new Map(byMonth.map((row) => [row.month, row])), "", axis, series);
 }
 
 /** The daily charts of each month; the script shows one, and without it all are shown. */
-function dayCharts(report: Report, legend: Legend, name: (row: Row) => string): string {
-  const months = report.months.filter((month) => report.daily.some(({ day }) => day.startsWith(month)));
+function dayCharts(report: Report, series: Series): string {
+  const months = report.months.filter((month) => report.byDay.some(({ day }) => day.startsWith(month)));
   if (months.length === 0) return '<p class="none">No day with a job is in the ledger.</p>';
   const newest = months.toReversed();
   const options = newest.map((month) => `<option>${month}</option>`).join("");
+  const totals = new Map(report.byDay.map((row) => [row.day, row]));
+  const table = tableOf(report, "daily");
   const charts = newest.map((month) => {
     const rows = report.daily.filter(({ day }) => day.startsWith(month));
-    const [jobs, hours] = [pointsOf(rows, name, "jobs"), pointsOf(rows, name, "coreHours")];
-    const axis = {
-      places: daysOf(month),
-      label: (day: string): [string, string] => [day.slice(8).replace(/^0/, ""), ""],
-    };
-    const table = tableOf(report, "daily");
+    const axis: Axis = { places: daysOf(month), label: (day) => [day.slice(8).replace(/^0/, ""), ""] };
     const own = {
       ...table,
       title: `Figures of ${month} by day`,
       rows: table.rows.filter(([day]) => String(day).startsWith(month)),
     };
-    return (
-      `<div data-month="${month}"><div class="pair daily">${stackedBars(`Core hours, ${month}`, "core hours", hours, legend, axis)}` +
-      `${stackedBars(`Jobs, ${month}`, "jobs", jobs, legend, axis)}</div>${details(own)}</div>`
-    );
+    return `<div data-month="${month}"><div class="pair daily">${pair(rows, totals, `, ${month}`, axis, series)}</div>${details(own)}</div>`;
   });
-  return `<label hidden>Month <select id="month">${options}</select></label>${legendList(legend)}${charts.join("")}`;
+  return `<label hidden>Month <select id="month">${options}</select></label>${legendList(series.legend)}${charts.join("")}`;
 }
 
 function daysOf(month: string): readonly string[] {

@@ -42,9 +42,8 @@ export const SCRIPT = `
       bar.classList.add("on");
       const unit = bar.ownerSVGElement.dataset.unit;
       const parts = [...bar.querySelectorAll("[data-value]")];
-      const total = parts.reduce((sum, part) => sum + Number(part.dataset.value), 0);
       tip.replaceChildren(
-        line("", bar.dataset.at, write(total, unit) + " " + unit),
+        line("", bar.dataset.at, write(Number(bar.dataset.total), unit) + " " + unit),
         ...(names.length > 1 ? parts.reverse() : []).map((part) => {
           const series = part.getAttribute("class");
           return line(series, names[Number(series.slice(1))], write(Number(part.dataset.value), unit));

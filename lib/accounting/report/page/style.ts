@@ -35,7 +35,8 @@ figcaption{font-weight:600;margin-bottom:6px}
 g:hover .hit,g.on .hit{fill:var(--grid)}
 svg rect:not(.hit){stroke:var(--card);stroke-width:1;vector-effect:non-scaling-stroke}
 ${[0, 1, 2, 3, 4, 5, 6].map((n) => `.s${n}{fill:var(--s${n});background:var(--s${n})}`).join("")}
-@media(max-width:800px){.daily .x span{visibility:hidden}.daily .x span:nth-child(5n),.daily .x span:first-child{visibility:visible}}
+@media(max-width:480px){.tiles b{font-size:1.1rem}}
+.daily .x span{visibility:hidden}.daily .x span:nth-child(5n),.daily .x span:first-child{visibility:visible}
 label{display:inline-flex;gap:8px;align-items:center;margin:2px 0 6px}
 select{font:inherit;padding:4px 8px;border:1px solid var(--line);border-radius:6px;background:var(--page);color:var(--ink)}
 .scroll{overflow-x:auto;margin:6px -4px 0;padding:0 4px}
