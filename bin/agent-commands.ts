@@ -1,7 +1,8 @@
 import { setFlagsFromString } from "node:v8";
 import { Option } from "@commander-js/extra-typings";
 import type { Command } from "@commander-js/extra-typings";
-import { AGENT_COMMANDS, json, run, version } from "./command-line.ts";
+import { AGENT_COMMANDS, json, run } from "./command-line.ts";
+import { VERSION } from "./version.ts";
 
 const agentConfig = () =>
   new Option("--config <file>", "the agent's configuration, YAML or JSON (default: GRIDMETER_AGENT_CONFIG, else none)");
@@ -27,7 +28,7 @@ export function addAgentCommands(program: Command): void {
     .option("--once", "run each probe once and push; without a Pushgateway print the metrics on stdout")
     .action((options) => {
       saveMemory();
-      return run(async () => (await import("./commands/agent.ts")).agent(options, version), false);
+      return run(async () => (await import("./commands/agent.ts")).agent(options, VERSION), false);
     });
 
   program

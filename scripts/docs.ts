@@ -124,11 +124,12 @@ records).
 
 function errors(): string {
   const rows = Object.entries(ERRORS).map(([code, error]) => [
-    `\`${code}\``,
+    `[\`${code}\`](#${code})`,
     String(error.exit),
     error.retryable ? "yes" : "no",
     error.meaning,
   ]);
+  const pages = Object.entries(ERRORS).map(([code, { meaning, remedy }]) => `## ${code}\n\n${meaning}\n\n${remedy}\n`);
   return `${NOTE}
 
 # Errors
@@ -137,7 +138,15 @@ Every error has a stable code. Exit codes of the command line: 0 done, 1 unexpec
 4 Prometheus or store failed. Retryable: the same call may succeed later without anybody changing anything.
 
 ${table(["Code", "Exit", "Retryable", "Meaning"], rows)}
-`;
+
+## unexpected
+
+A fault of gridmeter. Nothing that was stored is lost: the next run goes on from there.
+
+Please report it as an issue of the repository, with the version (\`gridmeter version\`), the command, and what it printed on stderr. Take
+passwords, tokens and names of people out of it. What could harm others is reported [in private](../SECURITY.md#reporting-a-fault).
+
+${pages.join("\n")}`;
 }
 
 function onDisk(path: string): string | undefined {

@@ -1,4 +1,3 @@
-import { styleText } from "node:util";
 import { showTime } from "../../lib/accounting/model/time.ts";
 import type { Report } from "../../lib/accounting/report/figures.ts";
 import { type ReportTable, type TableName, shown, tableOf, forPeople } from "../../lib/accounting/report/tables.ts";
@@ -82,7 +81,12 @@ export function tableText({ columns, rows }: ReportTable, width: number | undefi
   );
 }
 
-/** Colour where stdout is a terminal that wants it; NO_COLOR and the like are obeyed. */
-const styled = (style: "bold" | "yellow", text: string): string => styleText(style, text, { stream: process.stdout });
+const CODES = { bold: ["\u001B[1m", "\u001B[22m"], yellow: ["\u001B[33m", "\u001B[39m"] } as const;
+
+/** Colour where stdout is a terminal whose user has not refused it (NO_COLOR). */
+function styled(style: keyof typeof CODES, text: string): string {
+  const [on, off] = CODES[style];
+  return process.stdout.isTTY && (process.env["NO_COLOR"] ?? "") === "" ? on + text + off : text;
+}
 
 const heading = (text: string): string => styled("bold", text);

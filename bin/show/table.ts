@@ -62,8 +62,8 @@ function linesOf(cell: Cell): readonly string[] {
 const widest = (texts: readonly string[], most = Infinity): number =>
   texts.reduce((width, text) => Math.max(width, Math.min(most, stringWidth(text))), 1);
 
-/** The parts of a text between which a line may break, blanks included: after blanks, and within names after `_` and `/`. */
-const partsOf = (text: string): readonly string[] => text.match(/[^\s_/]*(?:[_/]+|\s+|$)/g)?.filter(Boolean) ?? [];
+/** The parts of a text between which a line may break, blanks included: after blanks, after `_` and `/`, and before the next label of a name. */
+const partsOf = (text: string): readonly string[] => text.split(/(?<=\s)(?=\S)|(?<=[_/])(?=[^_/\s])|(?<=\.)(?=\p{L})/u);
 const wordsOf = (text: string): readonly string[] => partsOf(text).map((part) => part.trimEnd());
 
 /** Makes the widest columns narrower until all fit. */
@@ -146,7 +146,7 @@ function asLists(head: readonly string[], rows: readonly Wrapped[], width: numbe
       .flatMap((name, index) =>
         (row[index] ?? [])
           .flatMap((line) => wrap(line, Math.max(10, width - names - 2)))
-          .map((line, at) => `${(at === 0 ? name : "").padEnd(names)}  ${line}`.trimEnd()),
+          .map((line, at) => `${padded(at === 0 ? name : "", names, false)}  ${line}`.trimEnd()),
       )
       .join("\n");
   return rows.map(list).join("\n\n");
