@@ -2,6 +2,7 @@
 import { spawnSync } from "node:child_process";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { stripVTControlCharacters } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { EXAMPLES } from "../../bin/show/examples.ts";
@@ -177,7 +178,7 @@ describe("completion", () => {
       const line = `gridmeter ${words.join(" ")}`;
       const script = `zmodload zsh/zpty; zpty -b z zsh -f -i; zpty -w z "PS1=; PROMPT_EOL_MARK=; autoload -Uz compinit; compinit -u -D; zstyle ':completion:*' list-prompt ''; LISTMAX=0; COLUMNS=200; source ${scripts["zsh"]}; print READY"; sleep 1.5; zpty -w -n z $'${line}\\t\\t'; sleep 1; out=; while zpty -r -t z chunk; do out+=$chunk; done; print -r -- "\${out##*READY}"; zpty -d z`;
       const text = run("zsh", "-f", "-c", script).join("\n");
-      return text.replaceAll(/\u001B\[[\d;?]*[A-Za-z]/g, "").split(/[\s\r]+/);
+      return stripVTControlCharacters(text).split(/[\s\r]+/);
     },
   };
 
