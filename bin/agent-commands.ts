@@ -25,6 +25,10 @@ export function addAgentCommands(program: Command): void {
       "the node's name (default: NODE_NAME, else instance of the configuration, else the host's)",
     )
     .option("--openpai-names", "job-exporter's metric names beside our own")
+    .option(
+      "--demo",
+      "a made-up node with GPUs, containers and commands that hang, to look at dashboards without hardware",
+    )
     .option("--once", "run each probe once and push; without a Pushgateway print the metrics on stdout")
     .action((options) => {
       saveMemory();

@@ -40,6 +40,7 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
   ],
   agent: [
     [`agent ${GATEWAY}`, "publish until SIGTERM"],
+    ["agent --demo --listen 127.0.0.1:9102", "a made-up node, to look at dashboards without hardware"],
     ["agent --once", "each probe once; the metrics on stdout"],
     ["agent --config agent.yaml --listen 127.0.0.1:9102", "with a configuration, the port for this host alone"],
   ],
