@@ -4,6 +4,11 @@ import { join, resolve } from "node:path";
 import { ABOUT, type About } from "../lib/accounting/settings/table.ts";
 import { ERRORS, errorText } from "../lib/shared/errors.ts";
 import { chartDoc } from "./docs-chart.ts";
+import { ACCOUNTING } from "./dashboards/accounting.ts";
+import { GPU } from "./dashboards/gpu.ts";
+import { NODE } from "./dashboards/node.ts";
+import { NODES } from "./dashboards/nodes.ts";
+import { dashboardJson } from "./dashboards/panels.ts";
 import { metricsDoc } from "./docs-metrics.ts";
 
 /** A generated file: its path from the root of the project, and what it must hold. */
@@ -43,6 +48,10 @@ export function generatedDocs(): readonly GeneratedDoc[] {
     { path: "docs/errors.md", text: errors() },
     { path: "docs/metrics.md", text: metricsDoc(NOTE, table) },
     { path: "docs/chart.md", text: chartDoc(table) },
+    ...[ACCOUNTING, NODES, NODE, GPU].map((each) => ({
+      path: `deploy/grafana/${each.uid}.json`,
+      text: dashboardJson(each),
+    })),
   ];
 }
 
