@@ -66,16 +66,15 @@ const widest = (texts: readonly string[], most = Infinity): number =>
 const partsOf = (text: string): readonly string[] => text.split(/(?<=\s)(?=\S)|(?<=[_/])(?=[^_/\s])|(?<=\.)(?=\p{L})/u);
 const wordsOf = (text: string): readonly string[] => partsOf(text).map((part) => part.trimEnd());
 
-/** Makes the widest columns narrower until all fit. */
+/** Makes columns narrower until all fit: first the one that has most to give, so that as few as can be are wrapped. */
 function shrunk(natural: readonly number[], least: readonly number[], room: number): readonly number[] {
   const widths = [...natural];
-  for (let over = widths.reduce((sum, each) => sum + each, 0) - room; over > 0; over -= 1) {
-    let at = -1;
-    for (const [index, each] of widths.entries()) {
-      if (each > (least[index] ?? 0) && (at < 0 || each > (widths[at] ?? 0))) at = index;
-    }
-    if (at < 0) break;
-    widths[at] = (widths[at] ?? 0) - 1;
+  const spare = (index: number): number => (natural[index] ?? 0) - (least[index] ?? 0);
+  let over = natural.reduce((sum, each) => sum + each, 0) - room;
+  for (const index of [...natural.keys()].sort((a, b) => spare(b) - spare(a))) {
+    const less = Math.max(0, Math.min(over, spare(index)));
+    widths[index] = (natural[index] ?? 0) - less;
+    over -= less;
   }
   return widths;
 }
