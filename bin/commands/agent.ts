@@ -59,8 +59,10 @@ export async function agent(options: AgentOptions, version: string): Promise<num
   }
 }
 
+type Demo = Pick<DemoNode, "stop"> & { readonly config: AgentConfig };
+
 /** The configuration's file belongs to a real node, so it is not read. */
-async function demoNode(options: AgentOptions): Promise<DemoNode> {
+async function demoNode(options: AgentOptions): Promise<Demo> {
   if (options.config !== undefined)
     throw new GridmeterError(
       "usage",
@@ -69,7 +71,9 @@ async function demoNode(options: AgentOptions): Promise<DemoNode> {
   const { DEMO_INSTANCE, madeUpNode } = await import("../../lib/agent/demo/node.ts");
   const { PUSHGATEWAY_URL } = process.env;
   const { instance = DEMO_INSTANCE, ...rest } = options;
-  return madeUpNode(loadAgentConfig(PUSHGATEWAY_URL === undefined ? {} : { PUSHGATEWAY_URL }, { ...rest, instance }));
+  const config = loadAgentConfig(PUSHGATEWAY_URL === undefined ? {} : { PUSHGATEWAY_URL }, { ...rest, instance });
+  const { job, probes, stop } = await madeUpNode();
+  return { config: { ...config, job, probes }, stop };
 }
 
 async function runOnce(agent: Agent, { pushgateway }: AgentConfig, log: pino.Logger): Promise<number> {

@@ -13,6 +13,7 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
     [`account -e kapel.env ${QUEUE} ${LEDGER}`, "the daily run"],
     [`account -e kapel.env ${QUEUE} ${LEDGER} ${GAP}`, "two months again"],
   ],
+  outcome: [["outcome /var/lib/gridmeter/exit-code", "in a pod, after what sends"]],
   plan: [
     [`plan -e kapel.env ${LEDGER}`, "what a run would ask for now"],
     [`plan -e kapel.env ${LEDGER} ${GAP}`, "the same of two months"],

@@ -7,7 +7,7 @@ const of = (name: string, more = ""): string => `max by (${BY}) (gridmeter_accou
 const LEGEND = "{{site}} {{submit_host}} {{period}}";
 const MONTHS = ',period=~"current|previous"';
 
-/** The accounting: what the functions push of each site and submit host. */
+/** The accounting: what runs push of each site and submit host. */
 export const ACCOUNTING: Dashboard = {
   uid: "gridmeter-accounting",
   title: "gridmeter: accounting",
@@ -126,6 +126,42 @@ export const ACCOUNTING: Dashboard = {
           width: 12,
           height: 8,
           targets: [{ expr: `time() - ${of("last_success_timestamp_seconds", MONTHS)}`, legend: LEGEND }],
+        },
+        {
+          kind: "timeseries",
+          title: "Core hours counted",
+          about: "Cores times duration of these jobs.",
+          unit: "short",
+          width: 12,
+          height: 8,
+          targets: [{ expr: `${of("core_seconds")} / 3600`, legend: LEGEND }],
+        },
+        {
+          kind: "timeseries",
+          title: "Gaps of the monitoring",
+          about: "How long monitoring was not seen in the month; jobs that were deleted meanwhile are missing.",
+          unit: "s",
+          width: 12,
+          height: 8,
+          targets: [{ expr: of("gap_seconds"), legend: LEGEND }],
+        },
+        {
+          kind: "timeseries",
+          title: "Messages that wait to be sent",
+          about: "In the queue at the end of the last run. What sends them is down if they grow old.",
+          unit: "short",
+          width: 12,
+          height: 8,
+          targets: [{ expr: `max by (queue) (gridmeter_accounting_unsent_messages)`, legend: "{{queue}}" }],
+        },
+        {
+          kind: "timeseries",
+          title: "Age of the oldest of them",
+          about: "How long it had been in the queue at the end of the last run.",
+          unit: "s",
+          width: 12,
+          height: 8,
+          targets: [{ expr: `max by (queue) (gridmeter_accounting_unsent_oldest_age_seconds)`, legend: "{{queue}}" }],
         },
         {
           kind: "timeseries",

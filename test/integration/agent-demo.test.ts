@@ -24,8 +24,8 @@ test("--demo --once: each probe reads its made-up tool without a broken row, and
   const { code, stdout, stderr } = await agent("--demo", "--once");
   expect(code, stderr).toBe(0);
   const results = [...stdout.matchAll(/^gridmeter_probe_result\{probe="([\w-]+)",result="(\w+)"\} 1$/gm)];
-  const disabled = ["crictl-stats", "rocm-smi"];
-  expect(results).toHaveLength(10);
+  const disabled = ["amd-smi", "crictl-stats", "rocm-smi"];
+  expect(results).toHaveLength(11);
   for (const [, probe = "", result] of results)
     expect([probe, result]).toEqual([probe, disabled.includes(probe) ? "disabled" : "ok"]);
   const rejected = [...stdout.matchAll(/^gridmeter_probe_rejected_rows_total\{probe="([\w-]+)"\} ([1-9]\d*)$/gm)];

@@ -5,7 +5,15 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { exposition, groupingOf } from "../../functions/common/metrics.ts";
+import {
+  ACCOUNTING_JOB,
+  type UnitFigures,
+  pushedText,
+  unitGrouping,
+  unitMetrics,
+  unsentMetrics,
+} from "../../lib/accounting/metrics.ts";
+import { addMonths, monthOf } from "../../lib/accounting/model/time.ts";
 import { push } from "../../lib/shared/pushgateway.ts";
 import { type PrometheusServer, startPrometheus } from "../support/prometheus-server.ts";
 import { knownMetricNames, metricNames, promqlFaults } from "../support/promql-names.ts";
@@ -126,41 +134,34 @@ describe("against a run of both halves", () => {
     expect(ended.code, ended.stderr).toBe(0);
   }, 60_000);
 
-  /** What the function account pushes of two months of a unit: one that it published, one that was refused. */
+  /** What a run pushes of two months of a unit, one that it published and one that it refused, and of a queue. */
   async function pushAccounting(): Promise<void> {
-    const now = Math.floor(Date.now() / 1000);
-    const month = (ago: number): string => {
-      const date = new Date();
-      return new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() - ago)).toISOString().slice(0, 7);
+    const at = Math.floor(Date.now() / 1000);
+    const current = monthOf(at);
+    const counted = {
+      jobs: 400,
+      coreSeconds: 9e6,
+      gapSeconds: 3600,
+      leftOut: { no_end: 3, no_start: 1 },
+      daysAsked: 2,
     };
-    for (const [ago, kind] of [
-      [0, "done"],
-      [1, "refused"],
-    ] as const) {
-      const item = {
-        v: 1,
-        site: "MADE-UP-SITE",
-        submitHost: "k8s.example.org/demo",
-        month: month(ago),
-        mode: "auto",
-        run: { id: "r", now },
-      } as const;
-      const figures = {
-        jobs: 400 + ago,
-        leftOut: { no_end: 3, no_cpu_request: 1 },
-        daysAsked: 2,
-        messages: 2,
-        duration: 4.2,
-        at: now,
-      };
+    for (const [month, outcomes] of [
+      [current, ["done"]],
       // A unit has had a success before it is refused.
-      for (const each of kind === "done" ? ["done" as const] : ["done" as const, "refused" as const]) {
-        await push(gateway.url, groupingOf(item), await exposition(item, { kind: each, ...figures }), {
-          deadlineMs: 5000,
-          method: each === "done" ? "PUT" : "POST",
-        });
+      [addMonths(current, -1), ["done", "refused"]],
+    ] as const) {
+      const unit = { site: "MADE-UP-SITE", submitHost: "k8s.example.org/demo", month };
+      for (const outcome of outcomes) {
+        const figures: UnitFigures = { unit, outcome, counted, messages: 2, duration: 4.2, at };
+        const method = outcome === "done" ? "PUT" : "POST";
+        await push(gateway.url, unitGrouping(unit, at), pushedText(unitMetrics(figures)), { deadlineMs: 5000, method });
       }
     }
+    const queue = "dirq:/var/spool/apel/outgoing";
+    await push(gateway.url, { job: ACCOUNTING_JOB, queue }, pushedText(unsentMetrics({ queue, ages: [60, 3600] })), {
+      deadlineMs: 5000,
+      method: "PUT",
+    });
   }
 
   const Answer = z.object({

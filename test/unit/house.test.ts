@@ -42,7 +42,7 @@ const ORDER: readonly (readonly [place: string, below: readonly string[]])[] = [
   ["lib/agent/probes", ["lib/shared", "lib/agent/command"]],
   ["lib/agent/metrics", ["lib/shared", "lib/agent/command", "lib/agent/probes"]],
   ["lib/agent/openpai", ["lib/shared", "lib/agent/probes", "lib/agent/metrics"]],
-  ["lib/agent/demo", ["lib/shared"]],
+  ["lib/agent/demo", ["lib/shared", "lib/agent/probes"]],
   ["lib/agent", ["lib/shared"]],
   ["functions", ["lib/shared", "lib/accounting"]],
   ["bin", ["lib/shared", "lib/accounting", "lib/agent"]],

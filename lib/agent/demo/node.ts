@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import type { AgentConfig } from "../config.ts";
+import type { ProbeSettings } from "../probes/common/settings.ts";
 import {
   CONTAINERS,
   EXTERNAL_PID,
@@ -32,15 +32,16 @@ const HANGS: Readonly<Record<string, { readonly from: number; readonly to: numbe
 };
 const RENEW_MS = 1000;
 
-/** A made-up node: the configuration whose probes read it, and how it ends. */
-export type DemoNode = { readonly config: AgentConfig; readonly stop: () => Promise<void> };
+type Probes = Record<string, ProbeSettings & { readonly enabled?: boolean }>;
+
+/** A made-up node: what of an agent's configuration is its own, and how it ends. */
+export type DemoNode = { readonly job: string; readonly probes: Probes; readonly stop: () => Promise<void> };
 
 /**
  * Makes up a node with GPUs and containers, to look at dashboards without hardware. Its tools are real commands, `cat` of files that are
  * written anew each second, so that all of the agent works as on a real node. A tool that hangs is a pipe that nobody writes to.
- * @param config listen, instance, Pushgateway and log level are kept; its probes are replaced
  */
-export async function madeUpNode(config: AgentConfig): Promise<DemoNode> {
+export async function madeUpNode(): Promise<DemoNode> {
   const folder = await mkdtemp(join(tmpdir(), "gridmeter-demo-"));
   const started = Date.now();
   const startedAt = new Date(started).toISOString();
@@ -63,7 +64,8 @@ export async function madeUpNode(config: AgentConfig): Promise<DemoNode> {
     renewing = renewing.then(() => renew(folder, (Date.now() - started) / 1000)).catch(() => undefined);
   }, RENEW_MS);
   return {
-    config: { ...config, job: DEMO_JOB, probes: probesOf(folder) },
+    job: DEMO_JOB,
+    probes: probesOf(folder),
     stop: async () => {
       clearInterval(timer);
       await renewing;
@@ -109,7 +111,7 @@ async function makeProcesses(proc: string): Promise<void> {
   }
 }
 
-function probesOf(folder: string): AgentConfig["probes"] {
+function probesOf(folder: string): Probes {
   const cat = (name: string): [string, ...string[]] => ["cat", join(folder, name)];
   const often = { interval: 5, timeout: 3 };
   const listCommand = cat("docker-ps");
@@ -123,6 +125,7 @@ function probesOf(folder: string): AgentConfig["probes"] {
     ps: { ...often, command: cat("ps"), longStanding: 6, proc },
     iftop: { ...often, command: cat("iftop"), interface: "made-up0" },
     lsof: { ...often, command: cat("lsof-{pid}"), listCommand, proc },
+    "amd-smi": { enabled: false },
     "rocm-smi": { enabled: false },
     "crictl-stats": { enabled: false },
   };

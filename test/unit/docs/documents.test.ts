@@ -21,7 +21,13 @@ const HOST = read("docs/ssmsend-host.md");
 /** A screen of a person who reads it on the project's page, lines. */
 const SCREEN = 75;
 /** Documents that show how the command line is used. */
-const GUIDES = ["README.md", "docs/moving-from-kapel.md", "docs/ssmsend-host.md", "docs/operations.md", "docs/report.md"];
+const GUIDES = [
+  "README.md",
+  "docs/moving-from-kapel.md",
+  "docs/ssmsend-host.md",
+  "docs/operations.md",
+  "docs/report.md",
+];
 /** Variables that other programs have named. */
 const COMMON = ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"];
 /** Options of other programs that these documents name. */
