@@ -1,7 +1,8 @@
 import { setFlagsFromString } from "node:v8";
 import { Option } from "@commander-js/extra-typings";
 import type { Command } from "@commander-js/extra-typings";
-import { AGENT_COMMANDS, json, run, version } from "./command-line.ts";
+import { AGENT_COMMANDS, json, run } from "./command-line.ts";
+import { VERSION } from "./version.ts";
 
 const agentConfig = () =>
   new Option("--config <file>", "the agent's configuration, YAML or JSON (default: GRIDMETER_AGENT_CONFIG, else none)");
@@ -24,10 +25,14 @@ export function addAgentCommands(program: Command): void {
       "the node's name (default: NODE_NAME, else instance of the configuration, else the host's)",
     )
     .option("--openpai-names", "job-exporter's metric names beside our own")
+    .option(
+      "--demo",
+      "a made-up node with GPUs, containers and commands that hang, to look at dashboards without hardware",
+    )
     .option("--once", "run each probe once and push; without a Pushgateway print the metrics on stdout")
     .action((options) => {
       saveMemory();
-      return run(async () => (await import("./commands/agent.ts")).agent(options, version), false);
+      return run(async () => (await import("./commands/agent.ts")).agent(options, VERSION), false);
     });
 
   program

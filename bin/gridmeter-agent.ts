@@ -1,7 +1,7 @@
 // The node agent's program: agent, probe and reap. `gridmeter` loads it for these three.
 import { addAgentCommands } from "./agent-commands.ts";
-import { newProgram } from "./command-line.ts";
+import { newProgram, parse } from "./command-line.ts";
 
 const program = newProgram();
 addAgentCommands(program);
-void program.parseAsync();
+void parse(program);

@@ -1,9 +1,10 @@
 import { existsSync, realpathSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { Option } from "@commander-js/extra-typings";
-import { AGENT_COMMANDS, json, newProgram, run } from "./command-line.ts";
 import type { AccountOptions } from "./commands/account.ts";
+import { Argument, Option } from "@commander-js/extra-typings";
+import { AGENT_COMMANDS, json, newProgram, parse, run } from "./command-line.ts";
+import { SHELLS, type Shell } from "./commands/completion.ts";
 import { several } from "./commands/options.ts";
 import { plainText } from "../lib/shared/text.ts";
 
@@ -104,6 +105,24 @@ program
   .action((options) => run(async () => (await import("./commands/check.ts")).check(options), options.json));
 
 program
+  .command("report")
+  .description(
+    "show what the ledger has: usage by tenant, VO, day and month, what was left out, and what was published; asks and sends nothing",
+  )
+  .addOption(envFile())
+  .addOption(ledger())
+  .option("--from <yyyy-mm>", "the first month (default: eleven months before --to, or the first one in the ledger)")
+  .option("--to <yyyy-mm>", "the last month (default: the current one)")
+  .option("--html <file>", "write one self-contained page, and nothing on stdout")
+  .option(
+    "--csv [table]",
+    "print one table as CSV: tenants, vos, byMonth, monthly, byDay, daily, leftOut, gaps, published or units (default: monthly)",
+  )
+  .option("--demo", "report on a made-up ledger; needs no settings")
+  .addOption(json())
+  .action((options) => run(async () => (await import("./commands/report.ts")).report(options), options.json));
+
+program
   .command("manual")
   .description(
     "check hand-written APEL messages and put each record into the queue once; their months are pinned until --unpin",
@@ -136,12 +155,26 @@ program
   .option("--visibility <duration>", "how long others do not see a queue message that is being dealt with", "5m")
   .action((options) => run(async () => (await import("./commands/spool.ts")).spool(options), false));
 
+program
+  .command("version")
+  .description("print the version, and what it runs on")
+  .addOption(json())
+  .action((options) =>
+    run(async () => (await import("./commands/version.ts")).version(options.json === true), options.json),
+  );
+
+program
+  .command("completion")
+  .description("print the script that completes commands, options and values in a shell")
+  .addArgument(new Argument("<shell>", "the shell").choices(SHELLS))
+  .action((shell) => run(() => printCompletion(shell), false));
+
 for (const [name, description] of Object.entries(AGENT_COMMANDS)) program.command(name).description(description);
 
 const [, self = "", command = "", topic = ""] = process.argv;
 if (Object.hasOwn(AGENT_COMMANDS, command)) runAgent();
 else if (command === "help" && Object.hasOwn(AGENT_COMMANDS, topic)) runAgent([topic, "--help"]);
-else void program.parseAsync();
+else void parse(program);
 
 /**
  * Runs the agent's program, which lies beside the real file of this one: an agent lives long, and has no use for the code of the
@@ -161,4 +194,17 @@ function runAgent(args = process.argv.slice(2)): void {
   }
   process.argv = [process.argv[0] ?? "", self, ...args];
   createRequire(file)(file);
+}
+
+/** The agent's commands are those of its own program, which knows their options. */
+async function printCompletion(shell: Shell): Promise<number> {
+  const [{ completion }, { addAgentCommands }] = await Promise.all([
+    import("./commands/completion.ts"),
+    import("./agent-commands.ts"),
+  ]);
+  const agent = newProgram();
+  addAgentCommands(agent);
+  const own = program.commands.filter((each) => !Object.hasOwn(AGENT_COMMANDS, each.name()));
+  process.stdout.write(completion(shell, [...own, ...agent.commands]));
+  return 0;
 }

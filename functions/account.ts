@@ -4,6 +4,7 @@ import { sqsError, unitGroup } from "../lib/accounting/delivery/notifications.ts
 import { GridmeterError } from "../lib/shared/errors.ts";
 import { tellItem } from "./common/metrics.ts";
 import { type Parts, invocation, lambdaParts, logger, needed, neededStore } from "./common/runtime.ts";
+import { wantsReport, writeReport } from "./common/report.ts";
 import { lambdaSettings } from "./common/settings.ts";
 import { type ItemResult, MOST_PARTS, type RunItem, parseWorkItem, partOf, runItem } from "./common/work-item.ts";
 
@@ -49,6 +50,7 @@ async function handle(record: SQSRecord, remaining: () => number, parts: Parts):
   if (!parsed.ok) return poison(record, parsed.problem, parts);
   const settings = await lambdaSettings(parts);
   const store = neededStore(parts);
+  const withReport = wantsReport(parts.env);
   // A message that comes again has its first id and time: it is the same run and goes on with the pieces that it kept.
   const run = parsed.item.run ?? {
     id: record.messageId,
@@ -68,6 +70,8 @@ async function handle(record: SQSRecord, remaining: () => number, parts: Parts):
     result = { kind: error.retryable ? "failed" : "hopeless", error };
   }
   await tellItem(item, result, (Date.now() - started) / 1000, parts);
+  if (withReport && (result.kind === "done" || result.kind === "refused"))
+    await writeReport(settings, store, remaining);
   switch (result.kind) {
     case "done":
     case "refused":

@@ -11,12 +11,12 @@ const PROGRAMS = ["gridmeter", "gridmeter-agent"] as const;
 export type Bundle = { readonly name: (typeof PROGRAMS)[number]; readonly file: string; readonly bytes: number };
 
 /**
- * Builds both programs into dist/. The version of package.json is compiled in as `__GRIDMETER_VERSION__`. Throws on any error and
+ * Builds both programs into dist/. Version and homepage of package.json are compiled in: an error names the page about it. Throws on any error and
  * any warning of the bundler.
  */
 export async function bundle(): Promise<readonly Bundle[]> {
-  const { version } = z
-    .object({ version: z.string() })
+  const { version, homepage } = z
+    .object({ version: z.string(), homepage: z.url().optional() })
     .parse(JSON.parse(await readFile(join(root, "package.json"), "utf8")));
   const { warnings } = await build({
     absWorkingDir: root,
@@ -29,7 +29,11 @@ export async function bundle(): Promise<readonly Bundle[]> {
     target: "node20",
     format: "cjs",
     banner: { js: "#!/usr/bin/env node" },
-    define: { __GRIDMETER_VERSION__: JSON.stringify(version) },
+    define: {
+      __GRIDMETER_VERSION__: JSON.stringify(version),
+      __GRIDMETER_HOMEPAGE__:
+        homepage === undefined ? "undefined" : JSON.stringify(`${homepage.replace(/\/$/, "")}/docs/`),
+    },
     // Names stay, for stack traces. The source is kept in memory by whatever runs, and the agent runs for long.
     minifyWhitespace: true,
     minifySyntax: true,

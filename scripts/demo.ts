@@ -62,14 +62,17 @@ await rm(samples);
 const queue = join(place, "outgoing");
 try {
   say(`Prometheus listens on ${prometheus.url}; running \`gridmeter account\``);
-  await gridmeter(["account", "--output", `dirq:${queue}`, "--ledger", join(place, "ledger")], {
+  const settings = {
     PROMETHEUS_SERVER: prometheus.url,
     NAMESPACE,
     SITE_NAME: "EXAMPLE-SITE",
     SUBMIT_HOST: "k8s.example.org:6443/grid",
     VO_NAME: "example.vo",
     BENCHMARK_VALUE: "11.9",
-  });
+  };
+  const ledger = ["--ledger", join(place, "ledger")];
+  await gridmeter(["account", "--output", `dirq:${queue}`, ...ledger], settings);
+  await gridmeter(["report", "--html", join(place, "report.html"), ...ledger], settings);
   const found = await messages(queue);
   const summary = found.find(({ text }) => text.startsWith("APEL-summary"));
   if (summary === undefined) throw new Error(`no summary message is in ${queue}`);

@@ -4,6 +4,11 @@ import { join, resolve } from "node:path";
 import { ABOUT, type About } from "../lib/accounting/settings/table.ts";
 import { ERRORS, errorText } from "../lib/shared/errors.ts";
 import { chartDoc } from "./docs-chart.ts";
+import { ACCOUNTING } from "./dashboards/accounting.ts";
+import { GPU } from "./dashboards/gpu.ts";
+import { NODE } from "./dashboards/node.ts";
+import { NODES } from "./dashboards/nodes.ts";
+import { dashboardJson } from "./dashboards/panels.ts";
 import { metricsDoc } from "./docs-metrics.ts";
 
 /** A generated file: its path from the root of the project, and what it must hold. */
@@ -43,6 +48,10 @@ export function generatedDocs(): readonly GeneratedDoc[] {
     { path: "docs/errors.md", text: errors() },
     { path: "docs/metrics.md", text: metricsDoc(NOTE, table) },
     { path: "docs/chart.md", text: chartDoc(table) },
+    ...[ACCOUNTING, NODES, NODE, GPU].map((each) => ({
+      path: `deploy/grafana/${each.uid}.json`,
+      text: dashboardJson(each),
+    })),
   ];
 }
 
@@ -124,11 +133,12 @@ records).
 
 function errors(): string {
   const rows = Object.entries(ERRORS).map(([code, error]) => [
-    `\`${code}\``,
+    `[\`${code}\`](#${code})`,
     String(error.exit),
     error.retryable ? "yes" : "no",
     error.meaning,
   ]);
+  const pages = Object.entries(ERRORS).map(([code, { meaning, remedy }]) => `## ${code}\n\n${meaning}\n\n${remedy}\n`);
   return `${NOTE}
 
 # Errors
@@ -137,7 +147,15 @@ Every error has a stable code. Exit codes of the command line: 0 done, 1 unexpec
 4 Prometheus or store failed. Retryable: the same call may succeed later without anybody changing anything.
 
 ${table(["Code", "Exit", "Retryable", "Meaning"], rows)}
-`;
+
+## unexpected
+
+A fault of gridmeter. Nothing that was stored is lost: the next run goes on from there.
+
+Please report it as an issue of the repository, with the version (\`gridmeter version\`), the command, and what it printed on stderr. Take
+passwords, tokens and names of people out of it. What could harm others is reported [in private](../SECURITY.md#reporting-a-fault).
+
+${pages.join("\n")}`;
 }
 
 function onDisk(path: string): string | undefined {

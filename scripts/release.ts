@@ -48,6 +48,8 @@ const DESCRIPTIONS: Readonly<Record<string, string>> = {
   POWERTOOLS_LOG_LEVEL: "How much the functions log: DEBUG, INFO, WARN or ERROR.",
   PUSHGATEWAY_URL:
     "Address of the Pushgateway of the node agents, where account pushes its own metrics; empty for none.",
+  GRIDMETER_REPORT:
+    "True: account writes the page report/index.html into the bucket after each unit; empty: it does not.",
   TENANTS_OBJECT: "Key of the tenants file in the bucket, such as config/tenants.yaml; empty for none.",
 };
 

@@ -46,6 +46,10 @@ const TOOLS = {
   faketime: { find: () => onPath("faketime"), debian: { name: "faketime" } },
   logrotate: { find: () => onPath("logrotate"), debian: { name: "logrotate" } },
   curl: { find: () => onPath("curl"), debian: { name: "curl" } },
+  chromium: { find: () => onPath("chromium") ?? onPath("google-chrome"), debian: { name: "chromium" } },
+  /** shells whose completion is tested */
+  zsh: { find: () => onPath("zsh"), debian: { name: "zsh" } },
+  fish: { find: () => onPath("fish"), debian: { name: "fish" } },
   /** the Python that has dirq */
   dirq: {
     find: () => (succeeds(PYTHON, ["-c", "import dirq.QueueSimple"]) ? PYTHON : undefined),

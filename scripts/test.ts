@@ -85,6 +85,9 @@ try {
     "helm",
     "kubectl",
     "logrotate",
+    "chromium",
+    "zsh",
+    "fish",
   ] as const;
   const forCases = existsSync(resolve(root, "..", "shared", "cases")) ? (["faketime", "curl"] as const) : [];
   step("tools", () => (ensureTools([...tools, ...forCases]), 0));

@@ -6,7 +6,7 @@ import {
   runAccounting,
   runErrors,
 } from "../../lib/accounting/run.ts";
-import { errorSummary, errorText } from "../../lib/shared/errors.ts";
+import { errorSummary } from "../../lib/shared/errors.ts";
 import { summarise } from "../../lib/accounting/summary.ts";
 import { type LoadedSettings, loadSettings } from "../../lib/accounting/settings/load.ts";
 import { chosenTenants, openLedger, openOutbox, runPorts } from "../../lib/accounting/ports.ts";
@@ -15,7 +15,7 @@ import { boundHeap } from "../bounded-heap.ts";
 import { jsonPieces, writeOut } from "../show/json.ts";
 import { monthsTable, tellRun } from "../show/run.ts";
 import { RunMetrics } from "./metrics.ts";
-import { nowInSeconds, say, warn } from "./options.ts";
+import { linesOfError, nowInSeconds, say, warn } from "./options.ts";
 import { outboxStore, sendOn } from "./send.ts";
 
 export type AccountOptions = {
@@ -78,7 +78,7 @@ export async function account(options: AccountOptions): Promise<number> {
   const { delivery, faults } = dryRun ? { delivery: [], faults: [] } : await sendOn(outbox, ledger, keys, now);
   const code = exitCode([...runErrors(result), ...faults]);
   if (!dryRun) await metrics.tell(result, outbox);
-  for (const fault of faults) say(`${errorSummary(fault).code}: ${errorText(fault)}`);
+  for (const fault of faults) say(...linesOfError(fault));
   if (options.json === true) {
     const summary = {
       ...summarise(result, dryRun),

@@ -1,15 +1,20 @@
 import pino from "pino";
 import { type AgentConfig, type AgentOverrides, gatewayWarning, loadAgentConfig } from "../../lib/agent/config.ts";
-import { errorText } from "../../lib/shared/errors.ts";
+import type { DemoNode } from "../../lib/agent/demo/node.ts";
+import { GridmeterError, errorText } from "../../lib/shared/errors.ts";
 import { type Agent, buildAgent } from "../../lib/agent/agent.ts";
 import { plainLog } from "../show/log.ts";
 import { forReader } from "../show/terminal.ts";
 import { endOnSignal, firstSignal } from "./agent-signals.ts";
 
-export type AgentOptions = AgentOverrides & { readonly once?: boolean | undefined };
+export type AgentOptions = AgentOverrides & {
+  readonly once?: boolean | undefined;
+  readonly demo?: boolean | undefined;
+};
 
 /** Bytes of log that wait while nobody reads it; more is dropped. The agent must not stand still for its log. */
 const LOG_BUFFER = 1024 * 1024;
+const DEMO = "demonstration: this node, its GPUs and its containers are made up, and commands hang on purpose";
 /** The log of a program that ends is waited for so long, milliseconds. */
 const LAST_WORDS = 500;
 /** The kernel gives process 1 all that lost its parent, and Node reaps only what it has started itself. */
@@ -24,7 +29,8 @@ const CRASH_LIMIT = 10_000;
  * With --once each probe runs once, and exit code 4 says that a push failed; without a Pushgateway the metrics go to stdout.
  */
 export async function agent(options: AgentOptions, version: string): Promise<number> {
-  const config = loadAgentConfig(process.env, options);
+  const node = options.demo === true ? await demoNode(options) : undefined;
+  const config = node?.config ?? loadAgentConfig(process.env, options);
   const destination = pino.destination({ fd: 2, sync: false, maxLength: LOG_BUFFER });
   // The reader is gone: there is nobody to say it to.
   destination.on("error", () => undefined);
@@ -42,13 +48,32 @@ export async function agent(options: AgentOptions, version: string): Promise<num
   try {
     const warning = gatewayWarning(config.pushgateway);
     if (warning !== undefined) log.warn({}, warning);
+    if (node !== undefined) log.warn({ instance: config.instance, job: config.job }, DEMO);
     const built = await buildAgent({ config, version, log });
     return await (options.once === true ? runOnce(built, config, log) : run(built, config, version, log, flushed));
   } finally {
+    await node?.stop();
     await flushed();
     // Nothing that is left over may keep a program alive that was asked to end.
     setTimeout(() => process.exit(), LAST_WORDS).unref();
   }
+}
+
+type Demo = Pick<DemoNode, "stop"> & { readonly config: AgentConfig };
+
+/** The configuration's file belongs to a real node, so it is not read. */
+async function demoNode(options: AgentOptions): Promise<Demo> {
+  if (options.config !== undefined)
+    throw new GridmeterError(
+      "usage",
+      `--demo makes up its own configuration, so --config ${JSON.stringify(options.config)} does not go with it. Nothing was started. Leave one of them out.`,
+    );
+  const { DEMO_INSTANCE, madeUpNode } = await import("../../lib/agent/demo/node.ts");
+  const { PUSHGATEWAY_URL } = process.env;
+  const { instance = DEMO_INSTANCE, ...rest } = options;
+  const config = loadAgentConfig(PUSHGATEWAY_URL === undefined ? {} : { PUSHGATEWAY_URL }, { ...rest, instance });
+  const { job, probes, stop } = await madeUpNode();
+  return { config: { ...config, job, probes }, stop };
 }
 
 async function runOnce(agent: Agent, { pushgateway }: AgentConfig, log: pino.Logger): Promise<number> {

@@ -10,7 +10,7 @@ import { boundHeap } from "../bounded-heap.ts";
 import { jsonLine } from "../show/json.ts";
 import { requestOf, settingsOf } from "./account.ts";
 import type { AccountOptions } from "./account.ts";
-import { nowInSeconds, say, warn } from "./options.ts";
+import { linesOfError, nowInSeconds, say, warn } from "./options.ts";
 
 /** `BAD` keeps `gridmeter account` with the same options from exit code 0; `WARN` is worth a look. */
 type Judged = Omit<Finding, "ok"> & { readonly verdict: "ok" | "WARN" | "BAD" };
@@ -76,7 +76,7 @@ async function counted(settings: LoadedSettings, options: AccountOptions, now: n
   } catch (thrown) {
     if (!(thrown instanceof GridmeterError)) throw thrown;
     const { code, message } = errorSummary(thrown);
-    say(`${code}: ${message}`);
+    say(...linesOfError(thrown));
     const answer = `no: ${code}: ${message}`;
     return { error: [{ question: "Can the months be counted?", verdict: "BAD", answer }], code: thrown.exit };
   }

@@ -17,7 +17,7 @@ import { type LoadedStores, loadStores } from "../../lib/accounting/settings/loa
 import { readTextFile } from "../../lib/shared/fs.ts";
 import { openLedger, openOutbox } from "../../lib/accounting/ports.ts";
 import { jsonLine } from "../show/json.ts";
-import { nowInSeconds, say, warn } from "./options.ts";
+import { linesOfError, nowInSeconds, say, warn } from "./options.ts";
 import { outboxStore, sendOn } from "./send.ts";
 
 export type ManualOptions = {
@@ -84,7 +84,7 @@ export async function manual(files: readonly string[], options: ManualOptions): 
   const { delivery, faults } = await sendOn(outbox, ledger, keys, now);
   const refusal = refusalError(report);
   const failures = [...(refusal === undefined ? [] : [refusal]), ...faults];
-  for (const failure of failures) say(`${errorSummary(failure).code}: ${errorText(failure)}`);
+  for (const failure of failures) say(...linesOfError(failure));
   const code = exitCode(failures);
   if (options.json === true) {
     const [error = null] = failures.map(errorSummary);

@@ -27,7 +27,7 @@ export function probesTable(lines: readonly ProbeLine[]): string {
       `${timeout} s`,
       [description, `$ ${commandLine(command)}`],
     ]),
-    [null, 28, null, null, 64],
+    { most: [null, 28, null, null, 64] },
   );
 }
 

@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import { isErrno } from "../../lib/shared/fs.ts";
 import { visible } from "../../lib/shared/text.ts";
 
 /** Characters that are written together. */
@@ -47,14 +48,24 @@ export function* jsonPieces(value: unknown): Generator<string> {
   }
 }
 
-/** Writes texts to stdout as they come, and waits where the reader is slower. */
+/** Writes texts to stdout as they come, and waits where the reader is slower. Where the reader is gone, the rest is not made. */
 export async function writeOut(pieces: Iterable<string>): Promise<void> {
   let text = "";
   for (const piece of pieces) {
     text += piece;
     if (text.length < ENOUGH) continue;
-    if (!process.stdout.write(text)) await once(process.stdout, "drain");
+    if (!process.stdout.write(text) && !(await drained())) return;
     text = "";
   }
   process.stdout.write(text);
+}
+
+async function drained(): Promise<boolean> {
+  try {
+    await once(process.stdout, "drain");
+    return true;
+  } catch (error) {
+    if (isErrno(error, "EPIPE")) return false;
+    throw error;
+  }
 }

@@ -1,4 +1,4 @@
-import { errorSummary } from "../../lib/shared/errors.ts";
+import { errorSummary, pageOfError } from "../../lib/shared/errors.ts";
 import type { RunSummary, UnitSummary } from "../../lib/accounting/summary.ts";
 import type { RunResult } from "../../lib/accounting/run.ts";
 import { showTime } from "../../lib/accounting/model/time.ts";
@@ -51,7 +51,8 @@ export function tellRun(result: RunResult, say: (text: string) => void): void {
     for (const { unit, error } of units) {
       if (error === undefined) continue;
       const { code, message } = errorSummary(error);
-      say(`${unit.site} ${unit.submitHost} ${unit.month} was not published. ${code}: ${message}`);
+      const name = `${unit.site} ${unit.submitHost} ${unit.month}`;
+      say(`${name} was not published. ${code}: ${message} See ${pageOfError(error)}`);
     }
   }
 }

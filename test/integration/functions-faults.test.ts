@@ -1,6 +1,6 @@
 // The functions out of time, given what they cannot use, and with settings by name: in this process, against a real
 // Prometheus and moto.
-import { PutObjectCommand } from "@aws-sdk/client-s3";
+import { GetObjectCommand, PutObjectCommand } from "@aws-sdk/client-s3";
 import type { Context } from "aws-lambda";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import type { WorkItem } from "../../functions/common/work-item.ts";
@@ -104,6 +104,21 @@ test("the handlers themselves, in this process, with the files of events/", asyn
     vi.unstubAllEnvs();
   }
 }, 120_000);
+
+test("GRIDMETER_REPORT: the page lies in the bucket as HTML once a unit is done; without it there is none", async () => {
+  for (const [more, found] of [
+    [{ GRIDMETER_REPORT: "True" }, ["report/index.html"]],
+    [{}, []],
+  ] as const) {
+    const one = await deployed(moto, prometheus.url, { ...FEW_DAYS, ...more });
+    expect((await accountBatch([record(JSON.stringify(item()))], AN_HOUR, one.parts)).batchItemFailures).toEqual([]);
+    expect(await one.store.list("report/")).toEqual(found);
+    if (found.length === 0) continue;
+    const answer = await moto.s3.send(new GetObjectCommand({ Bucket: one.bucket, Key: found[0] }));
+    expect(answer.ContentType).toBe("text/html; charset=utf-8");
+    expect(await answer.Body?.transformToString()).toContain(`<title>Accounting report of ${UNIT.site}</title>`);
+  }
+});
 
 describe("what cannot be used", () => {
   let one: Deployed;

@@ -86,10 +86,10 @@ const ROLES = {
   AccountRole: [
     ...logs("Account"),
     ...TRACES,
-    ...s3("GetObject", "ledger", "state", "outgoing", "spooled", "config", "scratch", "damaged"),
-    ...s3("PutObject", "ledger", "state", "outgoing", "scratch", "damaged"),
+    ...s3("GetObject", "ledger", "state", "outgoing", "spooled", "config", "scratch", "damaged", "report"),
+    ...s3("PutObject", "ledger", "state", "outgoing", "scratch", "damaged", "report"),
     ...s3("DeleteObject", "scratch"),
-    list("ledger", "state", "outgoing", "spooled", "config", "scratch", "damaged"),
+    list("ledger", "state", "outgoing", "spooled", "config", "scratch", "damaged", "report"),
     "sqs:ReceiveMessage WorkQueue.Arn",
     "sqs:DeleteMessage WorkQueue.Arn",
     "sqs:GetQueueAttributes WorkQueue.Arn",

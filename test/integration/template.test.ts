@@ -37,6 +37,7 @@ const NAMED = [
   "TENANTS_PARAMETER",
   "TENANTS_OBJECT",
   "PUSHGATEWAY_URL",
+  "GRIDMETER_REPORT",
 ];
 /** All that a site may leave out. */
 const OPTIONAL = {
@@ -53,6 +54,7 @@ const INSTEAD_OF: readonly string[] = ["PROMETHEUS_AUTH_HEADER_PARAMETER", "TENA
 const OTHER_VALUES: Readonly<Record<string, string>> = {
   TENANTS_OBJECT: "config/tenants.yaml",
   PUSHGATEWAY_URL: "http://pushgateway.example.org:9091",
+  GRIDMETER_REPORT: "True",
 };
 const valueOf = (name: string): string =>
   ABOUT.get(name)?.example ??

@@ -22,6 +22,16 @@ const ORDER: readonly (readonly [place: string, below: readonly string[]])[] = [
       "lib/accounting/counting",
     ],
   ],
+  [
+    "lib/accounting/report",
+    [
+      "lib/shared",
+      "lib/accounting/model",
+      "lib/accounting/store",
+      "lib/accounting/counting",
+      "lib/accounting/publishing",
+    ],
+  ],
   ["lib/accounting/prometheus", ["lib/shared", "lib/accounting/model"]],
   [
     "lib/accounting/settings",
@@ -32,13 +42,14 @@ const ORDER: readonly (readonly [place: string, below: readonly string[]])[] = [
   ["lib/agent/probes", ["lib/shared", "lib/agent/command"]],
   ["lib/agent/metrics", ["lib/shared", "lib/agent/command", "lib/agent/probes"]],
   ["lib/agent/openpai", ["lib/shared", "lib/agent/probes", "lib/agent/metrics"]],
+  ["lib/agent/demo", ["lib/shared", "lib/agent/probes"]],
   ["lib/agent", ["lib/shared"]],
   ["functions", ["lib/shared", "lib/accounting"]],
   ["bin", ["lib/shared", "lib/accounting", "lib/agent"]],
 ];
 
 /** Pure: what is given to them is all that they know. Of the stores they know the interface, of the queue the outgoing objects. */
-const PURE = ["lib/accounting/apel", "lib/accounting/counting", "lib/accounting/publishing"];
+const PURE = ["lib/accounting/apel", "lib/accounting/counting", "lib/accounting/publishing", "lib/accounting/report"];
 const OPEN_TO_PURE = [
   "lib/accounting/store/store.ts",
   "lib/accounting/store/json.ts",

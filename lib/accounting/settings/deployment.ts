@@ -1,5 +1,5 @@
 import { type Problem, quotedValue } from "../../shared/config-problems.ts";
-import { type Parsed, type Raw, bad, good, oneOf } from "../../shared/config-values.ts";
+import { type Parsed, type Raw, bad, boolean, good, oneOf } from "../../shared/config-values.ts";
 import { holdsCredentials, maskServer, parseServer } from "../../shared/server-url.ts";
 import { readEnvFile } from "./env-file.ts";
 import { judgeSettings } from "./load.ts";
@@ -44,6 +44,7 @@ const PARSERS: ReadonlyMap<string, Parse> = new Map<string, Parse>([
       "is not the name of a bucket. Write the name alone, without s3:// and a prefix",
     ),
   ],
+  ["GRIDMETER_REPORT", boolean],
   ["KMS_KEY_ARN", key],
   ["PARAMETER_KMS_KEY_ARN", key],
   [

@@ -40,6 +40,11 @@ const SHA256 = "gridmeter-sha256";
 
 class CutShort extends Error {}
 
+function contentTypeOf(key: string): string {
+  if (key.endsWith(".json")) return "application/json";
+  return key.endsWith(".html") ? "text/html; charset=utf-8" : "text/plain; charset=utf-8";
+}
+
 /**
  * Objects in S3 or a store that speaks its protocol with conditional puts. A version is the ETag, which conditions go by,
  * and the id of the put. The id also shows after a lost answer whether it was our put that came through. S3's ETag is the
@@ -90,7 +95,7 @@ export class S3Store implements ObjectStore {
     const command = new PutObjectCommand({
       ...this.#at(key),
       Body: bytes,
-      ContentType: key.endsWith(".json") ? "application/json" : "text/plain; charset=utf-8",
+      ContentType: contentTypeOf(key),
       Metadata: { [PUT_ID]: id, [SHA256]: sha256(bytes) },
       ...sseInput(this.#encryption),
       ...conditionInput(condition),

@@ -28,6 +28,7 @@ const GUIDES = [
   "docs/deploy.md",
   "docs/run.md",
   "docs/correct.md",
+  "docs/report.md",
 ];
 /** Variables that other programs have named. */
 const COMMON = ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"];

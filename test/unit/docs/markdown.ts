@@ -17,6 +17,7 @@ export const WRITTEN = [
   "docs/deploy.md",
   "docs/rights.md",
   "docs/run.md",
+  "docs/report.md",
   "docs/security.md",
   "docs/ssmsend-host.md",
 ];

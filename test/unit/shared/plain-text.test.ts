@@ -179,7 +179,7 @@ test("an error's own lines stay lines", () => {
   const error = new GridmeterError("config_invalid", "Two are wrong.", { lines: ["  - a\u001b", "  - b\nc"] });
   expect(error.message).toBe("Two are wrong.\n  - a\\u001b\n  - b\\nc");
   expect(written(() => void report(error, false))).toBe(
-    "gridmeter: config_invalid: Two are wrong.\n  - a\\u001b\n  - b\\nc\n",
+    "gridmeter: config_invalid: Two are wrong.\n  - a\\u001b\n  - b\\nc\nSee docs/errors.md#config_invalid\n",
   );
 });
 

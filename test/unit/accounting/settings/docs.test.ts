@@ -21,7 +21,10 @@ test("every setting and every error code is documented", () => {
   const names = [...Object.keys(runSettings.shape), ...Object.keys(tenantSettings.shape)];
   expect([...ABOUT.keys()]).toEqual(names);
   for (const name of names) expect(configuration).toContain(`| \`${name}\``);
-  for (const code of Object.keys(ERRORS)) expect(errors).toContain(`| \`${code}\` |`);
+  for (const code of Object.keys(ERRORS)) {
+    expect(errors).toContain(`| [\`${code}\`](#${code}) |`);
+    expect(errors).toContain(`\n## ${code}\n`);
+  }
 });
 
 test("every metric is documented, and its probes are probes", () => {
