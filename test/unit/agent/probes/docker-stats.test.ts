@@ -253,6 +253,13 @@ describe("zeros that nobody measured", () => {
     });
   });
 
+  it("podman's container without a network of its own has no traffic, rather than 0", () => {
+    const row = { ContainerID: "0a1b2c3d4e5f", Name: "a", CPU: 1, PIDs: 1 };
+    const readPodman = (Network: object) => parseDockerStats(printed(JSON.stringify([{ ...row, Network }]))).value[0];
+    expect(readPodman({})).toMatchObject({ receivedBytes: undefined, sentBytes: undefined });
+    expect(readPodman({ eth0: { RxBytes: 0, TxBytes: 0 } })).toMatchObject({ receivedBytes: 0, sentBytes: 0 });
+  });
+
   it("publishes nothing in their place", () => {
     const table =
       "CONTAINER ID   NAME    CPU %     MEM USAGE / LIMIT   MEM %     NET I/O         BLOCK I/O   PIDS\n" +
