@@ -313,7 +313,7 @@ describe("numbers carry no noise of floating point", () => {
     [{ CPUPerc: "0.29%" }, "cpu", 0.0029],
     [{ CPU: 1.1 }, "cpu", 0.011],
     [{ NetIO: "1.005kB / 0B" }, "receivedBytes", 1005],
-    [{ NetIO: "9.007199254740993PB / 0B" }, "receivedBytes", 9.007199254740993e15],
+    [{ NetIO: "9.007199254740994PB / 0B" }, "receivedBytes", 9_007_199_254_740_994],
     [{ MemUsage: "48.81MiB / 1GiB" }, "memoryUsedBytes", 51_180_994.56],
   ])("%j", (row, key, expected) => {
     const { value } = parseDockerStats(printed(JSON.stringify({ ID: "0a1b2c3d4e5f", Name: "a", ...row })));
