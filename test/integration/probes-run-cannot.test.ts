@@ -83,6 +83,23 @@ describe("a tool that can never do what it is asked on this node", () => {
     expect(custom.kind).toBe("exit_nonzero");
   });
 
+  test.each([
+    "bash: train.py: command not found",
+    "unknown command",
+    "not supported in rootless mode",
+    "configured logging driver does not support reading",
+    "Error: no such container",
+    "permission denied",
+  ])("what a job wrote on its stderr (%s) is not docker's word", async (text) => {
+    const run = await probeOf("docker-logs", {
+      marker: "END",
+      command: ["sh", "-c", `echo "${text}" >&2; echo "Error response from daemon: EOF" >&2; exit 1`, "logs", "{id}"],
+      listCommand: ["sh", "-c", `echo ${"a".repeat(64)}`],
+    }).run();
+    expect(run).toMatchObject({ kind: "exit_nonzero", exitCode: 1 });
+    expect(run.detail).toContain("(other)");
+  });
+
   test("containers whose log is kept elsewhere: the others are read, and it is said", async () => {
     const script = `case "$1" in *1) echo "Error: configured logging driver does not support reading" >&2; exit 1;; esac; echo END`;
     const ids = ["a".repeat(64), `${"b".repeat(63)}1`];

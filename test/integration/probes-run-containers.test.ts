@@ -238,7 +238,7 @@ describe("lsof", () => {
   test("needs both programs of its command, and docker", async () => {
     world.uninstall("lsof");
     expect(await probeOf("lsof").unavailable()).toBe(`lsof was not found in ${world.path}`);
-    expect(await probeOf("lsof").run()).toMatchObject({ kind: "exit_nonzero", metrics: [] });
+    expect(await probeOf("lsof").run()).toMatchObject({ kind: "not_found", metrics: [] });
     world.install("lsof");
     world.uninstall("docker");
     expect(await probeOf("lsof").unavailable()).toBe(`docker was not found in ${world.path}`);

@@ -166,8 +166,10 @@ const Inspected = z.object({
   Mounts,
 });
 
-const readContainer = (inspected: z.infer<typeof Inspected>) => {
-  const { Id, Name, ImageName, RestartCount, State, Config, HostConfig, Mounts } = inspected;
+type Inspected = z.infer<typeof Inspected>;
+
+const readContainer = (inspected: Inspected): DockerContainer => {
+  const { Id, Name, ImageName, RestartCount, State, Config } = inspected;
   const labels = Config.Labels;
   const environment = readEnvironment(Config.Env);
   const name = Name?.replace(/^\//, "");
@@ -176,23 +178,7 @@ const readContainer = (inspected: z.infer<typeof Inspected>) => {
   const kubelet = names.pod === undefined ? new Map<string, string>() : labels;
   const isKubernetes = names.pod !== undefined || labels.has("io.kubernetes.pod.name");
   const startTime = startOf(State.StartedAt);
-  const settings = {
-    environment,
-    // OpenPAI sets it for its jobs on YARN; on Kubernetes only an image can have set it
-    label: isKubernetes ? undefined : labels.get("GPU_ID"),
-    devices: HostConfig.Devices.flatMap((device) => (device === undefined ? [] : [device.PathOnHost])),
-    requests: HostConfig.DeviceRequests.flatMap((request) =>
-      request === undefined ? [] : [{ count: request.Count, ids: request.DeviceIDs }],
-    ),
-    cdi: [
-      ...annotatedDevices(HostConfig.Annotations),
-      ...annotatedDevices(Config.Annotations),
-      ...orderedDevices(Config.CreateCommand),
-      ...Mounts.flatMap(({ Destination }) => mountedDevice(Destination ?? "") ?? []),
-    ],
-    nvidiaRuntime: HostConfig.Runtime === "nvidia",
-  };
-  const container: DockerContainer = {
+  return {
     id: Id === "" ? undefined : Id,
     name,
     namespace: kubelet.get("io.kubernetes.pod.namespace") ?? names.namespace,
@@ -211,15 +197,39 @@ const readContainer = (inspected: z.infer<typeof Inspected>) => {
     kubeletManaged: labels.has("io.kubernetes.pod.name"),
     labelCount: labels.size,
     environmentCount: environment.size,
-    gpus: {
-      nvidia: nvidiaGpus(settings),
-      amd: amdGpus(settings),
-      nvidiaVisibleDevices: environment.get("NVIDIA_VISIBLE_DEVICES"),
-      paiAmdVisibleDevices: environment.get("PAI_AMD_VISIBLE_DEVICES"),
-      gpuIdLabel: labels.get("GPU_ID"),
-    },
+    gpus: readGpus(inspected, environment, isKubernetes),
   };
-  return container;
+};
+
+const readGpus = (
+  { Config, HostConfig, Mounts }: Inspected,
+  environment: TextsByName,
+  isKubernetes: boolean,
+): ContainerGpus => {
+  const labels = Config.Labels;
+  const settings = {
+    environment,
+    // OpenPAI sets it for its jobs on YARN; on Kubernetes only an image can have set it
+    label: isKubernetes ? undefined : labels.get("GPU_ID"),
+    devices: HostConfig.Devices.flatMap((device) => (device === undefined ? [] : [device.PathOnHost])),
+    requests: HostConfig.DeviceRequests.flatMap((request) =>
+      request === undefined ? [] : [{ count: request.Count, ids: request.DeviceIDs }],
+    ),
+    cdi: [
+      ...annotatedDevices(HostConfig.Annotations),
+      ...annotatedDevices(Config.Annotations),
+      ...orderedDevices(Config.CreateCommand),
+      ...Mounts.flatMap(({ Destination }) => mountedDevice(Destination ?? "") ?? []),
+    ],
+    nvidiaRuntime: HostConfig.Runtime === "nvidia",
+  };
+  return {
+    nvidia: nvidiaGpus(settings),
+    amd: amdGpus(settings),
+    nvidiaVisibleDevices: environment.get("NVIDIA_VISIBLE_DEVICES"),
+    paiAmdVisibleDevices: environment.get("PAI_AMD_VISIBLE_DEVICES"),
+    gpuIdLabel: labels.get("GPU_ID"),
+  };
 };
 
 /** `NAME=value`; a variable without `=` has no value and is left out. The last one of a name counts. */

@@ -4,7 +4,7 @@ import type { Output, Parsed } from "../command/types.ts";
 import { type ContainerNames, containerLabels, namesById } from "./common/container.ts";
 import { dockerError, saysGone } from "./common/docker.ts";
 import { nodeMetrics } from "./common/metric-families.ts";
-import { ParseError } from "./common/parse.ts";
+import { ParseError, lastLine } from "./common/parse.ts";
 import { PER_CONTAINER_DEFAULTS, perContainer, perContainerProbe } from "./common/per-container.ts";
 import { type Probe, type ProbeKind, conduct, fillIn, limitsOf } from "./common/probe.ts";
 import { type ProbeDefaults, type ProbeSettings, USUAL_INTERVAL } from "./common/settings.ts";
@@ -37,7 +37,9 @@ export const dockerLogs: ProbeKind<LogReadings> = {
       label: "docker logs",
       command: fillIn(command, { lines: String(lines) }),
       parse: (output) =>
-        saysGone(output) ? { value: undefined, rejected: 0 } : parseDockerLogs(output, marker ?? NO_MARKER),
+        saysGone(withOwnWords(output))
+          ? { value: undefined, rejected: 0 }
+          : parseDockerLogs(output, marker ?? NO_MARKER),
       publish: (logs, listed) => {
         const rows = [...logs].map(([id, one]) => ({ container: listed(id) ?? namesById(id), logs: one }));
         return { metrics: dockerLogsMetrics(rows), readings: { logs }, ...warningOf(logs) };
@@ -83,6 +85,9 @@ export type DockerLogs = {
 const KEPT_ELSEWHERE =
   /logging driver does not support reading|container is not logging output|no log viewer type registered/i;
 
+/** docker's own error comes last on stderr; what comes before is the container's. */
+const withOwnWords = (output: Output): Output => ({ ...output, stderr: lastLine(output.stderr) });
+
 /** Said once, and not at each container: which they are changes all the time. */
 const warningOf = (logs: ReadonlyMap<string, DockerLogs>): { readonly warning?: string } =>
   [...logs.values()].every(({ finished }) => finished !== undefined)
@@ -99,10 +104,11 @@ export const MARKER_WINDOW = 256 * 1024;
  * @throws {ParseError} when docker failed, or says that it could not read the log
  */
 export const parseDockerLogs = (output: Output, marker: string): Parsed<DockerLogs> => {
-  if (output.exitCode !== 0 && KEPT_ELSEWHERE.test(output.stderr.slice(0, 4096))) {
-    return { value: { finished: undefined }, rejected: 0 };
+  if (output.exitCode !== 0) {
+    const own = withOwnWords(output);
+    if (KEPT_ELSEWHERE.test(own.stderr)) return { value: { finished: undefined }, rejected: 0 };
+    throw dockerError("docker logs", own);
   }
-  if (output.exitCode !== 0) throw dockerError("docker logs", output);
   const finished = [output.stdout, output.stderr].some((text) => text.slice(-MARKER_WINDOW).includes(marker));
   // docker may stop in the middle and exit with 0: the marker may be in what it did not read
   if (!finished && /(?:^|\n)[^\n]{0,64}error grabbing logs:/i.test(output.stderr.slice(-4096))) {

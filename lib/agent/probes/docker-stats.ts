@@ -274,6 +274,8 @@ const trafficOf = (item: JsonObject): readonly [Cell, Cell] => {
   const networks = Traffic.safeParse(item["Network"]);
   if (!networks.success) return [BROKEN, BROKEN];
   const all = Object.values(networks.data);
+  // A container on the host's network has none of its own: nothing was counted.
+  if (all.length === 0) return [undefined, undefined];
   return [all.reduce((sum, { RxBytes }) => sum + RxBytes, 0), all.reduce((sum, { TxBytes }) => sum + TxBytes, 0)];
 };
 

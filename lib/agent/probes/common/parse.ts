@@ -20,7 +20,7 @@ const NEVER: readonly RegExp[] = [
   /flag provided but not defined|is not a docker command|bad -o argument/i,
 ];
 
-/** The error of a command that failed, by what it printed. */
+/** The error of a command that failed, by what it printed. Not for one that prints what users write on stderr. */
 export const failureOf = (message: string, { stderr }: Pick<Output, "stderr">): ParseError => {
   const text = stderr.slice(0, 4096);
   return NEVER.some((pattern) => pattern.test(text)) ? new UnsupportedError(message) : new ParseError(message);
@@ -33,6 +33,9 @@ export const quoted = ({ stderr, stdout }: Output): string =>
 /** The error of a command whose exit code says that it failed. */
 export const exitError = (command: string, output: Output): ParseError =>
   failureOf(`${command} exited with ${output.exitCode} and printed ${quoted(output)}`, output);
+
+/** The last line of a text, where a program says why it fails. What comes before may be other programs', or users' words. */
+export const lastLine = (text: string): string => text.slice(-4096).trimEnd().split("\n").at(-1) ?? "";
 
 /** A text from a device, driver or container as the value of a label: short, and without control characters. */
 export const labelText = (text: string | undefined): string =>

@@ -4,7 +4,7 @@ import { within } from "../../../shared/time-limit.ts";
 import { LARGEST_OUTPUT, LONGEST_TIMEOUT, checkLimit } from "../../command/run.ts";
 import { Slot } from "../../command/slot.ts";
 import type { Command, CommandResult, Output, Parsed, ResultKind } from "../../command/types.ts";
-import { UnsupportedError } from "./parse.ts";
+import { UnsupportedError, lastLine } from "./parse.ts";
 import type { ProbeSettings } from "./settings.ts";
 
 /** How one command of a probe's run ended. A run has several if the command is run once a container. */
@@ -109,7 +109,7 @@ const failureKind = (output: Output, thrown: unknown): Failure["kind"] => {
 
 /** How nsenter, chroot, sudo, ip netns, docker exec and shells say that there is no such program. */
 const NO_TOOL =
-  /(?:failed to execute|failed to run command|can't execute|cannot run|exec of) [^\n]{1,256}No such file or directory|: command not found$|executable file not found in \$PATH/m;
+  /(?:failed to execute|failed to run command|can't execute|cannot run|exec of) [^\n]{1,256}No such file or directory|: command not found$|executable file not found in \$PATH/;
 const NO_RIGHT =
   /(?:failed to execute|failed to run command|can't execute|cannot run|exec of) [^\n]{1,256}(?:Permission denied|Exec format error)/;
 
@@ -118,9 +118,9 @@ const NO_RIGHT =
  * codes 126 and 127 say so too, but a tool that lacks a library also exits with 127: that one is there and is broken.
  */
 const unstartable = ({ stderr, exitCode }: Output): "not_found" | "not_executable" | undefined => {
-  const text = stderr.slice(0, 4096);
+  const text = lastLine(stderr);
   if (/shared librar|shared object/i.test(text)) return undefined;
-  if (NO_TOOL.test(text) || (exitCode === 127 && /No such file or directory|: not found$/m.test(text)))
+  if (NO_TOOL.test(text) || (exitCode === 127 && /No such file or directory|: not found$/.test(text)))
     return "not_found";
   return NO_RIGHT.test(text) ? "not_executable" : undefined;
 };

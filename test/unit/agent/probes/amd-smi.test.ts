@@ -135,7 +135,7 @@ describe("no data", () => {
 
 describe("long numbers and known texts are no broken values", () => {
   it.each([
-    [{ value: Number("45.123456789012345"), unit: "W" }, 45.1234567890123],
+    [{ value: 45.12345678901234, unit: "W" }, 45.1234567890123],
     [{ value: "45.12345678901234567890", unit: "W" }, 45.1234567890123],
     [{ value: 66_840, unit: "mW" }, 66.84],
     [{ value: 1e-7, unit: "W" }, 1e-7],

@@ -253,6 +253,13 @@ describe("zeros that nobody measured", () => {
     });
   });
 
+  it("podman's container without a network of its own has no traffic, rather than 0", () => {
+    const row = { ContainerID: "0a1b2c3d4e5f", Name: "a", CPU: 1, PIDs: 1 };
+    const readPodman = (Network: object) => parseDockerStats(printed(JSON.stringify([{ ...row, Network }]))).value[0];
+    expect(readPodman({})).toMatchObject({ receivedBytes: undefined, sentBytes: undefined });
+    expect(readPodman({ eth0: { RxBytes: 0, TxBytes: 0 } })).toMatchObject({ receivedBytes: 0, sentBytes: 0 });
+  });
+
   it("publishes nothing in their place", () => {
     const table =
       "CONTAINER ID   NAME    CPU %     MEM USAGE / LIMIT   MEM %     NET I/O         BLOCK I/O   PIDS\n" +
@@ -306,7 +313,7 @@ describe("numbers carry no noise of floating point", () => {
     [{ CPUPerc: "0.29%" }, "cpu", 0.0029],
     [{ CPU: 1.1 }, "cpu", 0.011],
     [{ NetIO: "1.005kB / 0B" }, "receivedBytes", 1005],
-    [{ NetIO: "9.007199254740993PB / 0B" }, "receivedBytes", 9_007_199_254_740_992],
+    [{ NetIO: "9.007199254740994PB / 0B" }, "receivedBytes", 9_007_199_254_740_994],
     [{ MemUsage: "48.81MiB / 1GiB" }, "memoryUsedBytes", 51_180_994.56],
   ])("%j", (row, key, expected) => {
     const { value } = parseDockerStats(printed(JSON.stringify({ ID: "0a1b2c3d4e5f", Name: "a", ...row })));
