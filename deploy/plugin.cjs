@@ -3,6 +3,7 @@
 const { spawnSync } = require("node:child_process");
 const { existsSync, readFileSync } = require("node:fs");
 const { join, resolve } = require("node:path");
+const { HeadBucketCommand, S3Client } = require("@aws-sdk/client-s3");
 
 const root = resolve(__dirname, "..");
 
@@ -12,8 +13,9 @@ const settingOf = (parameter) => parameter.replaceAll(/(?<!^)[A-Z]/g, "_$&").toU
 class Preparation {
   constructor(serverless) {
     this.serverless = serverless;
-    const prepare = () => {
+    const prepare = async () => {
       this.check();
+      if (serverless.processedInput.commands[0] === "deploy") await this.lookForBucket();
       this.build();
     };
     this.hooks = {
@@ -49,6 +51,25 @@ class Preparation {
       parameters: defaultsOf(service.resources),
     };
     this.run("scripts/check-deployment.ts", JSON.stringify(deployment), "Nothing was packaged or sent.");
+  }
+
+  /** A bucket whose name is misspelt would be missed by the functions only, each day. */
+  async lookForBucket() {
+    const Bucket = defaultsOf(this.serverless.service.resources).EXISTING_BUCKET;
+    if (Bucket === "") return;
+    const config = await this.serverless.getProvider("aws").getAwsSdkV3Config();
+    const s3 = new S3Client({ ...config, forcePathStyle: true });
+    try {
+      await s3.send(new HeadBucketCommand({ Bucket }));
+    } catch (error) {
+      // Who may not look at it may be allowed to deploy all the same.
+      if (error.$metadata?.httpStatusCode !== 404) return;
+      throw new this.serverless.classes.Error(
+        `EXISTING_BUCKET=${JSON.stringify(Bucket)}: there is no such bucket. Nothing was sent. Correct the name, or leave the setting out: then the stack makes a bucket.`,
+      );
+    } finally {
+      s3.destroy();
+    }
   }
 
   run(script, input, refusal) {

@@ -113,6 +113,14 @@ describe("the command line in the documents", () => {
   });
 });
 
+test("docs/deploy.md names every setting that serverless.yml reads beside the command line's", () => {
+  const [deployed, guide, local] = [read("serverless.yml"), read("docs/deploy.md"), read(".env.local.example")];
+  const settings = [...deployed.matchAll(/\$\{env:([A-Z0-9_]+)/g)].map(([, name = ""]) => name);
+  const own = new Set(settings.filter((name) => !ABOUT.has(name) && !/^(AWS|S3)_/.test(name) && !local.includes(name)));
+  expect(own.size).toBeGreaterThan(15);
+  expect([...own].filter((name) => !guide.includes(`\`${name}`))).toEqual([]);
+});
+
 describe("README.md", () => {
   test("is one screen, with four quick starts of three lines", () => {
     const text = read("README.md");
