@@ -279,10 +279,14 @@ export class PushAccount {
   }
 }
 
-/** A family of the catalogue with its samples. */
+/** A family of the catalogue with its samples. Times are counted to the microsecond: what clocks have beyond it is noise. */
 function family(name: SelfMetricName, samples: readonly Sample[]): Family {
   const { help, type } = SELF_METRICS[name];
-  return { name, help, type, samples };
+  const rounded = ({ value, ...rest }: Sample): Sample => ({
+    ...rest,
+    value: Number.isInteger(value) ? value : Number(value.toFixed(6)),
+  });
+  return { name, help, type, samples: samples.map(rounded) };
 }
 
 /** A family with one sample and no labels of its own, or none if there is no value: what is not known is absent. */

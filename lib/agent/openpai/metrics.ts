@@ -1,6 +1,7 @@
 import type { Metric } from "../../shared/exposition.ts";
 import type { CommandFigures, ProbeFigures } from "../metrics/self.ts";
 import { joinZombies } from "../probes/joins.ts";
+import { withoutNoise } from "../probes/common/parse.ts";
 import { psMetrics } from "../probes/ps.ts";
 import type { JoinedMetrics, Readings } from "../probes/registry.ts";
 import { OPENPAI_METRICS, type OpenPaiName, openPaiMetric, withSamples } from "./catalogue.ts";
@@ -113,7 +114,7 @@ const histogram = (name: Histogram, { buckets, sum, count }: CommandFigures): re
       ...buckets.map(({ bound, count: atMost }) => ({ labels: { le: String(bound) }, value: atMost })),
       { labels: { le: "+Inf" }, value: count },
     ]),
-    part("sum", [{ labels: {}, value: sum }]),
+    part("sum", [{ labels: {}, value: withoutNoise(sum) }]),
     part("count", [{ labels: {}, value: count }]),
   ];
 };

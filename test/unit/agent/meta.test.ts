@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { encode, render } from "../../../lib/shared/exposition.ts";
 import {
+  CommandCounts,
   DURATION_BUCKETS,
   SELF_METRICS,
   SelfMetrics,
@@ -202,4 +203,11 @@ test.each([["agent"], ["ps"]])("a second probe that is called %s is refused", (n
   const make = () => account({ probes: [probe("ps"), probe(name)] });
   expect(make).toThrow(GridmeterError);
   expect(make).toThrow(`"${name}" is`);
+});
+
+test("times carry no noise of floating point", () => {
+  const counts = new CommandCounts(durationBounds(20));
+  for (const seconds of [0.1, 0.2, 0.123_456_789]) counts.add({ command: "ps", kind: "ok", seconds });
+  const sums = counts.families().flatMap(({ samples }) => samples.filter(({ suffix }) => suffix === "_sum"));
+  expect(sums.map(({ value }) => value)).toEqual([0.423457]);
 });
