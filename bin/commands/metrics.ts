@@ -104,7 +104,7 @@ export class RunMetrics {
     };
     try {
       for (const { labels, metrics, whole } of groups)
-        await push(url, labels, pushedText(metrics), { ...options, method: whole ? "PUT" : "POST" });
+        await push(url, labels, await pushedText(metrics), { ...options, method: whole ? "PUT" : "POST" });
     } catch (error) {
       warn(`the run's own metrics were not pushed: ${errorText(error)}`);
     }

@@ -20,7 +20,7 @@ export async function tellItem(item: RunItem, result: ItemResult, duration: numb
   try {
     const gateway = await gatewayOf(parts);
     if (gateway === undefined) return;
-    await push(gateway.url, unitGrouping(item, item.run.now), pushedText(unitMetrics(figures)), {
+    await push(gateway.url, unitGrouping(item, item.run.now), await pushedText(unitMetrics(figures)), {
       ...gateway.options,
       deadlineMs: PUSH_DEADLINE_MS,
       // Whatever is not a success leaves the time of the last one, and its figures, where they are.

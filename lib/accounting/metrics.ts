@@ -1,3 +1,4 @@
+import { Gauge, Registry } from "prom-client";
 import { type Block, type Labels, type Metric, labelText, plainBlock, render } from "../shared/exposition.ts";
 import { greatest } from "../shared/lists.ts";
 import type { Grouping } from "../shared/pushgateway.ts";
@@ -187,8 +188,15 @@ export function mergedFile(before: string, groups: readonly FileGroup[], kept: r
 }
 
 /** The text of a group's metrics for a Pushgateway, which adds the group's labels. */
-export function pushedText(metrics: readonly Metric[]): string {
-  return render(metrics.map(plainBlock));
+export async function pushedText(metrics: readonly Metric[]): Promise<string> {
+  const registry = new Registry();
+  for (const { name, help, samples } of metrics) {
+    const labelNames = Object.keys(samples[0]?.labels ?? {});
+    // A gauge without labels is 0 before it is set: what is not known has none.
+    const gauge = samples.length === 0 ? undefined : new Gauge({ name, help, labelNames, registers: [registry] });
+    for (const { labels, value } of samples) gauge?.set(labels, value);
+  }
+  return await registry.metrics();
 }
 
 const namesOf = (metrics: readonly Metric[]): ReadonlySet<string> =>

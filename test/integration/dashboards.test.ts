@@ -154,14 +154,22 @@ describe("against a run of both halves", () => {
       for (const outcome of outcomes) {
         const figures: UnitFigures = { unit, outcome, counted, messages: 2, duration: 4.2, at };
         const method = outcome === "done" ? "PUT" : "POST";
-        await push(gateway.url, unitGrouping(unit, at), pushedText(unitMetrics(figures)), { deadlineMs: 5000, method });
+        await push(gateway.url, unitGrouping(unit, at), await pushedText(unitMetrics(figures)), {
+          deadlineMs: 5000,
+          method,
+        });
       }
     }
     const queue = "dirq:/var/spool/apel/outgoing";
-    await push(gateway.url, { job: ACCOUNTING_JOB, queue }, pushedText(unsentMetrics({ queue, ages: [60, 3600] })), {
-      deadlineMs: 5000,
-      method: "PUT",
-    });
+    await push(
+      gateway.url,
+      { job: ACCOUNTING_JOB, queue },
+      await pushedText(unsentMetrics({ queue, ages: [60, 3600] })),
+      {
+        deadlineMs: 5000,
+        method: "PUT",
+      },
+    );
   }
 
   const Answer = z.object({

@@ -51,13 +51,13 @@ describe("the figures as metrics", () => {
     duration: 1.5,
     at: 1000,
   };
-  const values = (more: Partial<UnitFigures>): string[] =>
-    pushedText(unitMetrics({ ...figures, ...more }))
+  const values = async (more: Partial<UnitFigures>): Promise<string[]> =>
+    (await pushedText(unitMetrics({ ...figures, ...more })))
       .split("\n")
       .filter((line) => line !== "" && !line.startsWith("#"));
 
-  test("of a success", () => {
-    expect(values({})).toEqual([
+  test("of a success", async () => {
+    expect(await values({})).toEqual([
       "gridmeter_accounting_last_run_timestamp_seconds 1000",
       "gridmeter_accounting_last_success_timestamp_seconds 1000",
       `gridmeter_accounting_month_timestamp_seconds ${at("2025-02-01")}`,
@@ -77,15 +77,15 @@ describe("the figures as metrics", () => {
     ["refused", 1, 0],
     ["failed", 0, 1],
     ["continued", 0, 0],
-  ] as const)("of what was %s: no time of a success", (outcome, refused, failed) => {
-    const lines = values({ outcome });
+  ] as const)("of what was %s: no time of a success", async (outcome, refused, failed) => {
+    const lines = await values({ outcome });
     expect(lines).toContain(`gridmeter_accounting_refused ${refused}`);
     expect(lines).toContain(`gridmeter_accounting_failed ${failed}`);
     expect(lines.join("\n")).not.toContain("last_success");
   });
 
-  test("what was not counted is absent, never 0", () => {
+  test("what was not counted is absent, never 0", async () => {
     const bare: UnitFigures = { unit: unit("2025-02"), outcome: "failed", messages: 0, duration: 1, at: 1000 };
-    expect(pushedText(unitMetrics(bare))).not.toMatch(/_jobs|_core_seconds|_gap_seconds|_days_asked|_left_out/);
+    expect(await pushedText(unitMetrics(bare))).not.toMatch(/_jobs|_core_seconds|_gap_seconds|_days_asked|_left_out/);
   });
 });
