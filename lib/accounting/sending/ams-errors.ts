@@ -2,7 +2,16 @@ import { type AxiosResponse, isAxiosError } from "axios";
 import { z } from "zod";
 import { GridmeterError, errorText } from "../../shared/errors.ts";
 import { proxyAdvice, unusableProxy } from "../../shared/proxy.ts";
-import type { AmsPlace } from "./ams.ts";
+
+/** APEL's messaging service, as the settings name it. */
+export type AmsPlace = {
+  readonly host: string;
+  readonly port: number;
+  /** of the service that gives a token for a certificate */
+  readonly authnPort: number;
+  readonly project: string;
+  readonly topic: string;
+};
 
 /** What was asked for: a token for the certificate, the topic, or that a message be published. */
 export type Asked = "token" | "topic" | "publish";

@@ -6,17 +6,7 @@ import { z } from "zod";
 import { GridmeterError } from "../../shared/errors.ts";
 import { hiderOf } from "../../shared/text.ts";
 import type { HostIdentity } from "./host-certificate.ts";
-import { type Asked, badAnswer, broken, isPassing, refused } from "./ams-errors.ts";
-
-/** APEL's messaging service, as the settings name it. */
-export type AmsPlace = {
-  readonly host: string;
-  readonly port: number;
-  /** of the service that gives a token for a certificate */
-  readonly authnPort: number;
-  readonly project: string;
-  readonly topic: string;
-};
+import { type AmsPlace, type Asked, badAnswer, broken, isPassing, refused } from "./ams-errors.ts";
 
 export type AmsOptions = {
   /** A token that somebody gave, asked for each time that one is needed; without it the certificate gets one. */

@@ -23,7 +23,7 @@ type Overrides = {
   readonly ledger?: string | undefined;
 };
 
-type LoadRequest = {
+export type LoadRequest = {
   readonly env: Raw;
   readonly envFile?: string | undefined;
   readonly overrides?: Overrides | undefined;
@@ -51,6 +51,10 @@ const FILES = [
   "PROMETHEUS_CA_FILE",
   "PROMETHEUS_CLIENT_CERT_FILE",
   "PROMETHEUS_CLIENT_KEY_FILE",
+  "AMS_CERTIFICATE",
+  "AMS_KEY",
+  "AMS_TOKEN_FILE",
+  "AMS_CA_FILE",
 ];
 
 /**
@@ -96,8 +100,8 @@ export function loadStores(request: LoadRequest): LoadedStores {
   };
 }
 
-/** All variables as texts, and what is to be said about their names. */
-function gathered({ env, envFile, overrides = {}, directory = process.cwd() }: LoadRequest): {
+/** All variables as texts, and what is to be said about their names. @throws GridmeterError `config_invalid`, `usage` */
+export function gathered({ env, envFile, overrides = {}, directory = process.cwd() }: LoadRequest): {
   readonly merged: Raw;
   readonly names: Names;
 } {

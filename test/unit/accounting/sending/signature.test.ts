@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import fc from "fast-check";
+import { array, assert, constantFrom, property, string } from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { endWarning, readIdentity } from "../../../../lib/accounting/sending/host-certificate.ts";
 import { signMessage } from "../../../../lib/accounting/sending/signature.ts";
@@ -47,9 +47,9 @@ describe("a signature", () => {
 
   test("holds for any text of ASCII, as it is", () => {
     const identity = identityOf(authority.issue("host-any", 30));
-    const line = fc.string({ unit: fc.constantFrom("a", "-", " ", ".", "%", "=", ":"), maxLength: 90 });
-    fc.assert(
-      fc.property(fc.array(line, { minLength: 1, maxLength: 6 }), (lines) => {
+    const line = string({ unit: constantFrom("a", "-", " ", ".", "%", "=", ":"), maxLength: 90 });
+    assert(
+      property(array(line, { minLength: 1, maxLength: 6 }), (lines) => {
         const text = `${lines.join("\n")}\n`;
         expect(verified(signMessage(text, identity), authority.caFile, "cms")).toBe(text);
       }),
