@@ -66,7 +66,7 @@ export function loadAms(request: AmsRequest): AmsSettings {
   const raw = { ...fromSsm(ssm), ...filledOnly(merged), ...filledOnly(options) };
   const { full, problems } = readSettings(amsSettings, partial, raw);
   const all = [...names.problems, ...problems];
-  if (full === undefined || all.length > 0) throw configurationError([...all, ...names.unset]);
+  if (full === undefined || all.length > 0) throw configurationError([...all, ...names.unset], [], "nothing was sent");
   const { AMS_TOKEN_FILE: tokenFile, AMS_CA_FILE: caFile } = full;
   const own = (setting: string, file: string): NamedText => {
     const name = `the file "${file}" (${setting})`;
