@@ -149,6 +149,49 @@ export const ERRORS = {
     retryable: true,
     meaning: "An older message of the same month is locked by the reader and nothing remembers the new one.",
   },
+  certificate_invalid: {
+    exit: 2,
+    retryable: false,
+    meaning:
+      "The host certificate or its key cannot be used: not a pair, expired, encrypted, or of a kind APEL does not know.",
+  },
+  message_too_large: {
+    exit: 2,
+    retryable: false,
+    meaning: "A signed message is larger than APEL's messaging service takes.",
+  },
+  ams_auth: {
+    exit: 4,
+    retryable: false,
+    meaning: "APEL's messaging service (AMS) did not take the certificate or the token.",
+  },
+  ams_refused: {
+    exit: 4,
+    retryable: false,
+    meaning: "AMS refused the request for good: no such topic, say.",
+  },
+  ams_tls: {
+    exit: 4,
+    retryable: false,
+    meaning: "There is no TLS connection to AMS: an unknown authority, another host's certificate, or plain HTTP.",
+  },
+  ams_unreachable: { exit: 4, retryable: true, meaning: "No answer from AMS." },
+  ams_unavailable: { exit: 4, retryable: true, meaning: "AMS answered 408, 429 or a 5xx status, time after time." },
+  ams_bad_answer: {
+    exit: 4,
+    retryable: false,
+    meaning: "What answers at AMS_HOST is not AMS: a web page, a redirect, or JSON of another shape.",
+  },
+  delivery_elsewhere: {
+    exit: 2,
+    retryable: false,
+    meaning: "The bucket says that its messages go another way: to AMS, or to the spooler.",
+  },
+  lease_lost: {
+    exit: 4,
+    retryable: true,
+    meaning: "A sender took longer than its lease on a unit, and another one has the unit by now.",
+  },
   pushgateway_failed: {
     exit: 4,
     retryable: true,
