@@ -35,6 +35,14 @@ const start = () => new Option("--start <time>", "start of the gap, ISO 8601 wit
 const end = () => new Option("--end <time>", "end of the gap, ISO 8601 with zone");
 const recount = () => new Option("--recount", "ask for every day again, settled ones too");
 
+const ssmConfig = () =>
+  new Option(
+    "--ssm-config <file>",
+    "read host, project, topic, certificate, key, authorities and queue from ssmsend's configuration, such as /etc/apel/sender.cfg; AMS_... and options win over it",
+  );
+/** An option that stands for a setting of the same name. */
+const ams = (name: string, what: string) => new Option(`--ams-${name}`, what);
+
 const program = newProgram();
 
 const accountOf = async (options: AccountOptions): Promise<number> =>
@@ -62,6 +70,11 @@ program
     "--exit-code-to <file>",
     "write the exit code there and end with 0, so that in a pod a sender starts next, which gridmeter outcome then follows",
   )
+  .option(
+    "--send",
+    "then send what lies in the output to APEL's messaging service, as gridmeter send does (AMS_HOST ...)",
+  )
+  .addOption(ssmConfig())
   .addOption(json())
   .action((options) =>
     run(
@@ -101,6 +114,7 @@ program
   .addOption(ledger())
   .option("--allow-decrease", "judge as account --allow-decrease would")
   .option("--allow-incomplete", "judge as account --allow-incomplete would")
+  .addOption(ssmConfig())
   .addOption(json())
   .action((options) => run(async () => (await import("./commands/check.ts")).check(options), options.json));
 
@@ -150,6 +164,7 @@ program
   .option("--source <s3://bucket/prefix>", "where gridmeter account put them (its --output)")
   .option("--queue <url>", "the SQS queue that announces new messages; without it only sweeps find them")
   .option("--output <place>", "ssmsend's queue on this host: dirq:DIR or dir:DIR")
+  .option("--take-over", "say to the bucket that from now on a spooler takes its messages, and not gridmeter send")
   .option("--once", "one sweep, then the queue until it is empty; for cron or a systemd timer")
   .option("--sweep-interval <duration>", "how often to look for messages that the queue did not announce", "10m")
   .option("--visibility <duration>", "how long others do not see a queue message that is being dealt with", "5m")
@@ -168,6 +183,36 @@ program
   .description("print the script that completes commands, options and values in a shell")
   .addArgument(new Argument("<shell>", "the shell").choices(SHELLS))
   .action((shell) => run(() => printCompletion(shell), false));
+
+program
+  .command("send")
+  .description("sign APEL messages and send them to APEL's messaging service (AMS), without ssmsend")
+  .addOption(envFile())
+  .option(
+    "--source <place>",
+    "where the messages are: dirq:DIR, dir:DIR, or s3://BUCKET/PREFIX (default: the queue of --ssm-config)",
+  )
+  .addOption(ssmConfig())
+  .addOption(ams("host <name>", "host of the messaging service (default: AMS_HOST)"))
+  .addOption(ams("port <number>", "its port (default: AMS_PORT, else 443)"))
+  .addOption(
+    ams("authn-port <number>", "port that gives a token for a certificate (default: AMS_AUTHN_PORT, else 8443)"),
+  )
+  .addOption(ams("project <name>", "project of the messaging service (default: AMS_PROJECT, else accounting)"))
+  .addOption(ams("topic <name>", "topic of the messaging service (default: AMS_TOPIC, else gLite-APEL)"))
+  .addOption(ams("certificate <file>", "host certificate, PEM (default: AMS_CERTIFICATE)"))
+  .addOption(ams("key <file>", "its private key, PEM (default: AMS_KEY)"))
+  .addOption(
+    ams("token-file <file>", "a token that was given to you (default: AMS_TOKEN_FILE, else the certificate gets one)"),
+  )
+  .addOption(ams("ca-file <file>", "further authorities to trust, PEM (default: AMS_CA_FILE)"))
+  .option(
+    "--take-over",
+    "with s3://...: say to the bucket that from now on its messages are sent from here, and not spooled",
+  )
+  .option("--dry-run", "check certificate, key, token and topic, sign, and show what would be sent; send nothing")
+  .addOption(json())
+  .action((options) => run(async () => (await import("./commands/send.ts")).send(options), options.json));
 
 for (const [name, description] of Object.entries(AGENT_COMMANDS)) program.command(name).description(description);
 

@@ -6,17 +6,22 @@ import {
   runAccounting,
   runErrors,
 } from "../../lib/accounting/run.ts";
-import { errorSummary } from "../../lib/shared/errors.ts";
+import type { OpenSender, SendSource } from "../../lib/accounting/send.ts";
+import type { SendReport } from "../../lib/accounting/sending/sender.ts";
+import { GridmeterError, errorSummary } from "../../lib/shared/errors.ts";
 import { summarise } from "../../lib/accounting/summary.ts";
+import { loadAms } from "../../lib/accounting/settings/ams.ts";
 import { type LoadedSettings, loadSettings } from "../../lib/accounting/settings/load.ts";
-import { chosenTenants, openLedger, openOutbox, runPorts } from "../../lib/accounting/ports.ts";
+import { type OpenOutbox, chosenTenants, openLedger, openOutbox, runPorts } from "../../lib/accounting/ports.ts";
 import { Progress } from "../show/progress.ts";
 import { boundHeap } from "../bounded-heap.ts";
 import { jsonPieces, writeOut } from "../show/json.ts";
 import { monthsTable, tellRun } from "../show/run.ts";
 import { RunMetrics } from "./metrics.ts";
+import { sentTable } from "../show/sent.ts";
 import { linesOfError, nowInSeconds, say, warn } from "./options.ts";
-import { outboxStore, sendOn } from "./send.ts";
+import { outboxStore, sendOn } from "./deliver.ts";
+import { amsRequest, openForSending, sendShown } from "./send.ts";
 
 export type AccountOptions = {
   readonly envFile?: string | undefined;
@@ -34,6 +39,8 @@ export type AccountOptions = {
   readonly allowIncomplete?: boolean | undefined;
   readonly pushgateway?: string | undefined;
   readonly metricsFile?: string | undefined;
+  readonly send?: boolean | undefined;
+  readonly ssmConfig?: string | undefined;
   readonly json?: boolean | undefined;
 };
 
@@ -61,6 +68,7 @@ export async function account(options: AccountOptions): Promise<number> {
   const now = nowInSeconds();
   const dryRun = options.dryRun === true;
   const only = options.tenant === undefined ? undefined : chosenTenants(settings, options.tenant);
+  const toAms = openAms(options, dryRun);
   const outbox = await openOutbox(settings.output, options.queue, dryRun, process.env, warn);
   const ledger = await openLedger(settings.ledger, dryRun, process.env, warn);
   if (!ledger.remembers)
@@ -76,7 +84,9 @@ export async function account(options: AccountOptions): Promise<number> {
   tellRun(result, say);
   const keys = result.months.flatMap(({ units }) => units.flatMap((unit) => unit.keys ?? []));
   const { delivery, faults } = dryRun ? { delivery: [], faults: [] } : await sendOn(outbox, ledger, keys, now);
-  const code = exitCode([...runErrors(result), ...faults]);
+  const sent = toAms === undefined || dryRun ? undefined : await sendAfter(outbox, toAms);
+  const code = exitCode([...runErrors(result), ...faults, ...(sent?.errors ?? [])]);
+  // What waits in the queue now was not sent.
   if (!dryRun) await metrics.tell(result, outbox);
   for (const fault of faults) say(...linesOfError(fault));
   if (options.json === true) {
@@ -85,13 +95,15 @@ export async function account(options: AccountOptions): Promise<number> {
       dryRun,
       queue: outbox.place,
       delivery,
-      errors: faults.map(errorSummary),
+      ...(sent === undefined ? {} : { sent: sent.messages }),
+      errors: [...faults, ...(sent?.errors ?? [])].map(errorSummary),
       exitCode: code,
     };
     await writeOut(jsonPieces(summary));
     process.stdout.write("\n");
   } else {
     await print(result, dryRun);
+    if (sent !== undefined) process.stdout.write(`${sentTable(sent.messages)}\n`);
   }
   return code;
 }
@@ -119,6 +131,33 @@ async function countAll(
       progress: (tenant, done, days) => progress.show(tenant.name, done, days),
     },
   ).finally(() => progress.end());
+}
+
+/** What --send needs, read before anything is counted. @throws GridmeterError `config_invalid`, `certificate_invalid`, `usage` */
+function openAms(options: AccountOptions, dryRun: boolean): OpenSender | undefined {
+  const { send, ssmConfig, queue, envFile } = options;
+  const wrong =
+    send !== true && ssmConfig !== undefined
+      ? "--ssm-config goes with --send."
+      : send === true && queue !== undefined
+        ? "--queue notifies a spooler, but with --send nothing is spooled."
+        : undefined;
+  if (wrong !== undefined) throw new GridmeterError("usage", `${wrong} Nothing was published. Leave one of them out.`);
+  return send === true ? openForSending(loadAms(amsRequest({ envFile, ssmConfig })), dryRun) : undefined;
+}
+
+/** Sends what lies in the output; a fault here is no fault of the counting. */
+async function sendAfter(outbox: OpenOutbox, open: OpenSender): Promise<SendReport> {
+  const source: SendSource =
+    outbox.kind === "local"
+      ? { kind: "queue", queue: outbox.queue }
+      : { kind: "bucket", store: outbox.store, takeOver: false };
+  try {
+    return await sendShown(source, open);
+  } catch (error) {
+    say(...linesOfError(error));
+    return { messages: [], errors: [error] };
+  }
 }
 
 async function print(result: RunResult, dryRun: boolean): Promise<void> {

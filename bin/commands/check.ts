@@ -5,12 +5,15 @@ import type { LoadedSettings } from "../../lib/accounting/settings/load.ts";
 import { plainLines } from "../../lib/shared/text.ts";
 import { type Finding, checkPrometheus } from "../../lib/accounting/check.ts";
 import { MemoryStore } from "../../lib/accounting/store/store.ts";
+import { type SendingChecked, checkSending } from "../../lib/accounting/send.ts";
+import { loadAms, namesAms } from "../../lib/accounting/settings/ams.ts";
 import { checkOutput, clientOf, namespacesOf, openLedger, runPorts } from "../../lib/accounting/ports.ts";
 import { boundHeap } from "../bounded-heap.ts";
 import { jsonLine } from "../show/json.ts";
 import { requestOf, settingsOf } from "./account.ts";
 import type { AccountOptions } from "./account.ts";
 import { linesOfError, nowInSeconds, say, warn } from "./options.ts";
+import { amsRequest } from "./send.ts";
 
 /** `BAD` keeps `gridmeter account` with the same options from exit code 0; `WARN` is worth a look. */
 type Judged = Omit<Finding, "ok"> & { readonly verdict: "ok" | "WARN" | "BAD" };
@@ -18,21 +21,50 @@ type Checked = { readonly tenant: string; readonly findings: readonly Judged[] }
 
 /**
  * `gridmeter check`: asks what an administrator should know of the monitoring, and counts the months that `account` would publish,
- * without writing anything. Gives the exit code that `account` with the same options would end with.
+ * without writing anything. Where the settings name AMS, it asks whether messages could be sent, too. Gives the exit code that
+ * `account` with the same options and, there, --send would end with.
  */
 export async function check(options: AccountOptions): Promise<number> {
   const settings = settingsOf(options);
   const now = nowInSeconds();
   boundHeap();
   const monitoring = await monitoringFindings(settings, now);
-  const { summary, error, code } = await counted(settings, options, now);
+  const { summary, error, code: countingCode } = await counted(settings, options, now);
   const tenants = monitoring.map(({ tenant, findings }): Checked => ({
     tenant,
     findings: [...findings, ...(summary === undefined ? [] : monthFindings(summary, tenant)), ...error],
   }));
-  if (options.json === true) process.stdout.write(jsonLine({ tenants, exitCode: code }));
-  else process.stdout.write(tenants.map(text).join(""));
+  const sending = await sendingFindings(options, now);
+  const code = countingCode === 0 ? (sending?.error?.exit ?? 0) : countingCode;
+  const found = sending?.findings.map((finding) => judgedSending(finding, sending));
+  if (options.json === true)
+    process.stdout.write(jsonLine({ tenants, ...(found === undefined ? {} : { sending: found }), exitCode: code }));
+  else
+    process.stdout.write(
+      [...tenants, ...(found === undefined ? [] : [{ tenant: "sending to AMS", findings: found }])].map(text).join(""),
+    );
   return code;
+}
+
+/** What is to be known of sending to AMS, where the settings or --ssm-config name it. */
+async function sendingFindings(options: AccountOptions, now: number): Promise<SendingChecked | undefined> {
+  const { envFile, ssmConfig } = options;
+  const request = amsRequest({ envFile, ssmConfig });
+  if (!namesAms(request)) return undefined;
+  try {
+    return await checkSending(loadAms(request), now);
+  } catch (thrown) {
+    if (!(thrown instanceof GridmeterError)) throw thrown;
+    const answer = `no: ${thrown.code}: ${thrown.message}`;
+    return { findings: [{ question: "Are the settings of AMS right?", ok: false, answer }], error: thrown };
+  }
+}
+
+/** The last finding is the one at which the sending would end, if it would. */
+function judgedSending({ ok, ...finding }: Finding, { findings, error }: SendingChecked): Judged {
+  if (ok) return { ...finding, verdict: "ok" };
+  const isLast = findings.at(-1)?.question === finding.question;
+  return { ...finding, verdict: error !== undefined && isLast ? "BAD" : "WARN" };
 }
 
 async function monitoringFindings(settings: LoadedSettings, now: number): Promise<readonly Checked[]> {

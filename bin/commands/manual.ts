@@ -18,7 +18,7 @@ import { readTextFile } from "../../lib/shared/fs.ts";
 import { openLedger, openOutbox } from "../../lib/accounting/ports.ts";
 import { jsonLine } from "../show/json.ts";
 import { linesOfError, nowInSeconds, say, warn } from "./options.ts";
-import { outboxStore, sendOn } from "./send.ts";
+import { outboxStore, sendOn } from "./deliver.ts";
 
 export type ManualOptions = {
   readonly envFile?: string | undefined;

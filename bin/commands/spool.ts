@@ -2,6 +2,7 @@ import pino from "pino";
 import { exitCode } from "../../lib/accounting/run.ts";
 import { duration } from "../../lib/shared/config-values.ts";
 import { GridmeterError } from "../../lib/shared/errors.ts";
+import { setDelivery } from "../../lib/accounting/delivery/ams-or-spool.ts";
 import { type SpoolPorts, spoolForever, spoolOnce } from "../../lib/accounting/delivery/spooler.ts";
 import { checkedQueueUrl, openQueue, openSource } from "../../lib/accounting/ports.ts";
 import { plainLog } from "../show/log.ts";
@@ -12,6 +13,7 @@ export type SpoolOptions = {
   readonly queue?: string | undefined;
   readonly output?: string | undefined;
   readonly once?: boolean | undefined;
+  readonly takeOver?: boolean | undefined;
   readonly sweepInterval: string;
   readonly visibility: string;
 };
@@ -21,6 +23,7 @@ const usage = (text: string): GridmeterError => new GridmeterError("usage", `${t
 /**
  * `gridmeter spool`: from the bucket into ssmsend's queue on this host, until SIGTERM or SIGINT, or one pass with --once.
  * Gives the exit code: 0 when it was told to stop; of one pass, that of the gravest fault, and 2 if anything was set aside.
+ * @throws GridmeterError `delivery_elsewhere` once the bucket's messages are sent to AMS; `usage` ...
  */
 export async function spool(options: SpoolOptions): Promise<number> {
   const { source, output, once = false } = options;
@@ -37,6 +40,7 @@ export async function spool(options: SpoolOptions): Promise<number> {
   );
   const queue = openQueue(output, (text) => log.warn({}, text));
   const store = await openSource("--source", source, process.env, foreignWarning(log));
+  if (options.takeOver === true) await setDelivery(store, "spool");
   const ports: SpoolPorts = {
     store,
     queue,

@@ -2,7 +2,7 @@ import { errorSummary, pageOfError } from "../../lib/shared/errors.ts";
 import type { RunSummary, UnitSummary } from "../../lib/accounting/summary.ts";
 import type { RunResult } from "../../lib/accounting/run.ts";
 import { showTime } from "../../lib/accounting/model/time.ts";
-import type { DeliveryReport } from "../../lib/accounting/delivery/deliver.ts";
+import type { DeliveryReport } from "../../lib/accounting/delivery/order.ts";
 import { textTable } from "./table.ts";
 
 const hours = (value: number): string =>

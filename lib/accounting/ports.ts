@@ -152,7 +152,14 @@ export function checkOutput(text: string): void {
   if (destination.kind !== "s3") checkQueueOwner(destination.path);
 }
 
-/** Opens the queue on this host for `--output` of `gridmeter spool`. @throws GridmeterError `usage`, `queue_owner` */
+/** Where `--source` of `gridmeter send` is: a queue in a directory of this host, or a bucket. @throws GridmeterError `usage` */
+export function sourceKind(text: string): { readonly at: "bucket" } | { readonly at: "host"; readonly path: string } {
+  const parsed = parseDestination(text);
+  if (!parsed.ok) throw usage(`--source ${JSON.stringify(text)} ${parsed.problem}`);
+  return parsed.value.kind === "s3" ? { at: "bucket" } : { at: "host", path: parsed.value.path };
+}
+
+/** Opens the queue on this host for `--output` of `gridmeter spool` and `--source` of `gridmeter send`. @throws GridmeterError `usage`, `queue_owner` */
 export function openQueue(text: string, warn: Warn): MessageQueue {
   const destination = destinationOf(text);
   if (destination.kind === "s3")

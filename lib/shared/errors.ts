@@ -225,6 +225,71 @@ export const ERRORS = {
     meaning: "An older message of the same month is locked by the reader and nothing remembers the new one.",
     remedy: "Run again when ssmsend is done, or keep a ledger, which remembers the message.",
   },
+  certificate_invalid: {
+    exit: 2,
+    retryable: false,
+    meaning:
+      "The host certificate or its key cannot be used: not a pair, expired, encrypted, or of a kind APEL does not know.",
+    remedy:
+      "Name the host certificate and its own key, both PEM and not encrypted (AMS_CERTIFICATE, AMS_KEY), or renew the certificate.",
+  },
+  message_too_large: {
+    exit: 2,
+    retryable: false,
+    meaning: "A signed message is larger than APEL's messaging service takes.",
+    remedy: "See who wrote the message: gridmeter's have at most 500 kB. It was set aside, and the rest went on.",
+  },
+  ams_auth: {
+    exit: 4,
+    retryable: false,
+    meaning: "APEL's messaging service (AMS) did not take the certificate or the token.",
+    remedy: "See that GOCDB holds the name of the host certificate, which gridmeter check shows, or renew the token.",
+  },
+  ams_refused: {
+    exit: 4,
+    retryable: false,
+    meaning: "AMS refused the request for good: no such topic, say.",
+    remedy: "Compare AMS_HOST, AMS_PROJECT and AMS_TOPIC with what APEL told you.",
+  },
+  ams_tls: {
+    exit: 4,
+    retryable: false,
+    meaning: "There is no TLS connection to AMS: an unknown authority, another host's certificate, or plain HTTP.",
+    remedy:
+      "Name the authorities of the service in AMS_CA_FILE, and see that AMS_HOST, AMS_PORT and AMS_AUTHN_PORT are its own.",
+  },
+  ams_unreachable: {
+    exit: 4,
+    retryable: true,
+    meaning: "No answer from AMS.",
+    remedy:
+      "See that this machine may connect to AMS_HOST, ports 443 and 8443, and run again: what was not sent waits.",
+  },
+  ams_unavailable: {
+    exit: 4,
+    retryable: true,
+    meaning: "AMS answered 408, 429 or a 5xx status, time after time.",
+    remedy: "Run again later: what was not sent waits.",
+  },
+  ams_bad_answer: {
+    exit: 4,
+    retryable: false,
+    meaning: "What answers at AMS_HOST is not AMS: a web page, a redirect, or JSON of another shape.",
+    remedy: "Correct AMS_HOST and the ports, or see what answers in its place, such as a proxy.",
+  },
+  delivery_elsewhere: {
+    exit: 2,
+    retryable: false,
+    meaning: "The bucket says that its messages go another way: to AMS, or to the spooler.",
+    remedy:
+      "Send from where the bucket says, or take it over with gridmeter send --take-over after the other way has ended.",
+  },
+  lease_lost: {
+    exit: 4,
+    retryable: true,
+    meaning: "A sender took longer than its lease on a unit, and another one has the unit by now.",
+    remedy: "Run again. See why the sender was so slow, or whether the machine was suspended.",
+  },
   pushgateway_failed: {
     exit: 4,
     retryable: true,

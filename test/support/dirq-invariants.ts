@@ -88,7 +88,7 @@ export async function logOf(
 ): Promise<ReaderLog> {
   const generations = new Map<string, number[]>();
   const written: Written[] = [];
-  for (const stage of ["outgoing", "spooled", "refused"]) {
+  for (const stage of ["outgoing", "spooled", "sent", "refused"]) {
     for (const key of await store.list(`${stage}/`)) {
       const parsed = parseOutgoingKey(key.replace(/^refused\//, "outgoing/"));
       const body = parsed === undefined ? undefined : (await store.get(key))?.body;

@@ -11,7 +11,7 @@ import type { ErrorSummary } from "../../lib/shared/errors.ts";
 import type { RunSummary } from "../../lib/accounting/summary.ts";
 import { readMessage } from "../../lib/accounting/apel/read.ts";
 import type { ApelRecord } from "../../lib/accounting/apel/record.ts";
-import type { DeliveryReport } from "../../lib/accounting/delivery/deliver.ts";
+import type { DeliveryReport } from "../../lib/accounting/delivery/order.ts";
 import { dirqTool } from "./dirq-tool.ts";
 
 /** How a run of the command line ended. */

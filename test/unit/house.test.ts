@@ -10,6 +10,10 @@ const ORDER: readonly (readonly [place: string, below: readonly string[]])[] = [
   ["lib/accounting/apel", ["lib/shared", "lib/accounting/model"]],
   ["lib/accounting/store", ["lib/shared", "lib/accounting/model"]],
   ["lib/accounting/delivery", ["lib/shared", "lib/accounting/model", "lib/accounting/apel", "lib/accounting/store"]],
+  [
+    "lib/accounting/sending",
+    ["lib/shared", "lib/accounting/model", "lib/accounting/apel", "lib/accounting/store", "lib/accounting/delivery"],
+  ],
   ["lib/accounting/counting", ["lib/shared", "lib/accounting/model", "lib/accounting/store"]],
   [
     "lib/accounting/publishing",

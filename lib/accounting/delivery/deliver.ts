@@ -1,27 +1,10 @@
-import { errorText } from "../../shared/errors.ts";
 import { append, chunks } from "../../shared/lists.ts";
 import type { Unit } from "../model/tenant.ts";
 import type { ObjectStore } from "../store/store.ts";
-import {
-  type DeliveredMessage,
-  type OutgoingUnit,
-  listOutgoing,
-  moveToRefused,
-  moveToSpooled,
-  pruneSpooled,
-  unitPrefix,
-} from "./outgoing.ts";
+import { type DeliveryReport, type Way, all, deliverInOrder, listWaiting, refuseStrange, waiting } from "./order.ts";
+import { type DeliveredMessage, moveToDelivered } from "./outgoing.ts";
 import type { MessageQueue, OpenQueue } from "./queue.ts";
-import {
-  Superseded,
-  type LoadedGeneration,
-  type LoadedMessage,
-  isJobs,
-  loadUnit,
-  readOutgoing,
-  readQueue,
-  supersededFiles,
-} from "./supersedes.ts";
+import { type LoadedGeneration, type LoadedMessage, isJobs, readQueue, supersededFiles } from "./supersedes.ts";
 
 export type DeliveryOptions = RoundOptions & {
   /** only these units; all if absent */
@@ -39,54 +22,21 @@ export async function deliverAll(
   queue: MessageQueue,
   options: DeliveryOptions,
 ): Promise<DeliveryReport[]> {
-  const before = await waitingFor(store, options);
+  const before = await listWaiting(store, options.units);
   if (before.units.length === 0 && before.strange.length === 0) return [];
   const reports = await queue.exclusively(async (open) => {
     // Listed again: another gridmeter may have delivered while this one waited for its turn.
-    const { units, strange } = await waitingFor(store, options);
+    const { units, strange } = await listWaiting(store, options.units);
     const round = new Round(store, open, queue.place, options);
     const delivered: DeliveryReport[] = [];
-    for (const unit of units) delivered.push(await round.deliverUnit(unit));
+    for (const unit of units) delivered.push(await deliverInOrder(store, unit, options.now, round));
     // Last, so that what nobody asked for holds up nothing.
-    if (strange.length > 0) delivered.push({ messages: await refuseStrange(store, strange) });
+    if (strange.length > 0) delivered.push(await refuseStrange(store, strange));
     return delivered;
   });
   if (reports !== "taken") return reports;
   const reason = `another gridmeter is at the queue ${queue.place}; the next round tries again`;
-  return before.units.map(({ unit, generations }) => ({
-    unit,
-    messages: generations.flatMap(({ keys }) => keys.map(({ key }) => ({ key, status: "waiting" as const, reason }))),
-  }));
-}
-
-async function waitingFor(
-  store: ObjectStore,
-  { units: wanted }: DeliveryOptions,
-): Promise<{ units: readonly OutgoingUnit[]; strange: readonly string[] }> {
-  const found = await listOutgoing(store);
-  if (wanted === undefined) return found;
-  const prefixes = new Set(wanted.map((unit) => unitPrefix(unit)));
-  return { units: found.units.filter(({ unit }) => prefixes.has(unitPrefix(unit))), strange: [] };
-}
-
-async function refuseStrange(store: ObjectStore, strange: readonly string[]): Promise<DeliveredMessage[]> {
-  const messages: DeliveredMessage[] = [];
-  for (const key of strange) messages.push(await refuseOne(store, key));
-  return messages;
-}
-
-async function refuseOne(store: ObjectStore, key: string): Promise<DeliveredMessage> {
-  const reason = "its key is none that gridmeter makes";
-  try {
-    const object = await readOutgoing(store, key);
-    if (object !== undefined && "tooLarge" in object)
-      return { key, status: "refused", reason: `${reason}; ${object.tooLarge}` };
-    if (object !== undefined) await moveToRefused(store, key, object.body, reason);
-    return { key, status: "refused", reason };
-  } catch (thrown) {
-    // Of others' objects some cannot be read (archived, encrypted with a key of their own).
-    return { key, status: "waiting", reason: `${reason}, and it could not be set aside: ${errorText(thrown)}` };
-  }
+  return before.units.map((unit) => waiting(unit, reason));
 }
 
 /** Messages of single jobs that are put into the queue together, each of up to 500 kB. */
@@ -101,7 +51,8 @@ type RoundOptions = {
 };
 
 /** One round of delivery at a queue that nobody else changes. */
-class Round {
+class Round implements Way {
+  readonly stage = "spooled";
   readonly #store: ObjectStore;
   readonly #queue: OpenQueue;
   readonly #place: string;
@@ -115,28 +66,7 @@ class Round {
     this.#options = options;
   }
 
-  async deliverUnit(outgoing: OutgoingUnit): Promise<DeliveryReport> {
-    const { generations, settled } = await loadUnit(this.#store, outgoing, this.#options.now);
-    const messages = [...settled];
-    const superseded = new Superseded();
-    let waitsFor: string | undefined;
-    for (const [index, generation] of generations.entries()) {
-      if (waitsFor !== undefined) {
-        append(messages, all(generation.messages, "waiting", waitsFor));
-        continue;
-      }
-      const later = await superseded.by(generation, generations.slice(index + 1));
-      const results =
-        later === undefined ? await this.#deliver(generation) : await this.#supersede(generation, later.generation);
-      append(messages, results);
-      if (results.some(({ status }) => status === "waiting"))
-        waitsFor = `generation ${generation.generation} is to go first, and it waits`;
-    }
-    await pruneSpooled(this.#store, outgoing.unit);
-    return { unit: outgoing.unit, messages };
-  }
-
-  async #deliver(generation: LoadedGeneration): Promise<readonly DeliveredMessage[]> {
+  async deliver(generation: LoadedGeneration): Promise<readonly DeliveredMessage[]> {
     const own = new Set(generation.messages.map(({ hash }) => hash));
     const { there, others } = await readQueue(this.#queue, own, (name, reason) => this.#warn(name, reason));
     const superseded = supersededFiles(others, new Set(generation.messages.flatMap(({ keys }) => keys)));
@@ -171,18 +101,10 @@ class Round {
       if (result.status === "busy") return { busy: result.name };
     }
     for (const { key, hash, body } of texts) {
-      await moveToSpooled(this.#store, key, body);
+      await moveToDelivered(this.#store, key, body, this.stage);
       results.push({ key, status: there.has(hash) ? "already_there" : "delivered" });
     }
     return { results };
-  }
-
-  async #supersede(generation: LoadedGeneration, later: number): Promise<readonly DeliveredMessage[]> {
-    for (const { key, read } of generation.messages) {
-      const body = await read();
-      if (body !== undefined) await moveToSpooled(this.#store, key, body);
-    }
-    return all(generation.messages, "superseded", `generation ${later} holds all its keys`);
   }
 
   #uncovered(name: string, lacking: readonly string[]): string {
@@ -211,14 +133,3 @@ class Round {
 function inBatches(messages: readonly LoadedMessage[]): readonly (readonly LoadedMessage[])[] {
   return [messages.filter((message) => !isJobs(message)), ...chunks(messages.filter(isJobs), AT_ONCE)];
 }
-
-function all(
-  messages: readonly LoadedMessage[],
-  status: "waiting" | "superseded",
-  reason: string,
-): readonly DeliveredMessage[] {
-  return messages.map(({ key }) => ({ key, status, reason }));
-}
-
-/** What became of a unit's outgoing messages. Keys that gridmeter did not make belong to no unit. */
-export type DeliveryReport = { readonly unit?: Unit; readonly messages: readonly DeliveredMessage[] };

@@ -1,12 +1,15 @@
 import { isErrno, linkError, orIfMissing } from "../../shared/fs.ts";
 import { GuardedFolder, Odd, oddError } from "../store/guarded-folder.ts";
 import { type Held, LOCK_TEXT, LOCK_WAIT_MS, type Marker, isLockText, withQueueLock } from "./lock.ts";
+import { dealtWith } from "./refused-folder.ts";
 import {
+  type Dealt,
   LARGEST_QUEUED,
   type MessageQueue,
   type OpenQueue,
   type QueuedMessage,
   type ReplaceResult,
+  type TakeResult,
   isDirqDirectory,
   isDirqElement,
   newDirqName,
@@ -57,7 +60,7 @@ class OpenDirq implements OpenQueue {
         const files = folder.names();
         for (const file of files.filter(isDirqElement).sort()) {
           const name = `${directory}/${file}`;
-          messages.push({ name, since: timeOfDirqElement(file), read: () => this.#read(name) });
+          messages.push({ name, order: name, since: timeOfDirqElement(file), read: () => this.#read(name) });
         }
         await dropOrphans(folder, files);
       } finally {
@@ -94,6 +97,27 @@ class OpenDirq implements OpenQueue {
       // Only after the message itself is gone (or stays after all): else ssmsend could take it in between.
       for (const message of locked) await unlockMessage(message);
       for (const folder of [...opened, ...written.map((each) => each.folder)]) folder.close();
+    }
+  }
+
+  async take(name: string, deal: (text: string) => Promise<Dealt>): Promise<TakeResult> {
+    await this.#held.refresh();
+    const message = this.#find(name);
+    if (message === undefined) return "gone";
+    const { folder } = message;
+    try {
+      const locking = await lockMessage(message, this.#held.marker);
+      if (locking !== "held") return locking;
+      try {
+        const text = folder.read(message.name, LARGEST_QUEUED);
+        if (text instanceof Odd) this.#warn(await folder.setAside(message.name, text, this.#held.own));
+        if (typeof text !== "string") return "gone";
+        return await dealtWith(await deal(text), folder, message.name, this.#held.own);
+      } finally {
+        await unlockMessage(message);
+      }
+    } finally {
+      folder.close();
     }
   }
 

@@ -138,7 +138,7 @@ const SIGN = "gridmeter lock ";
 /** No lock's text is longer, in bytes. */
 export const LOCK_TEXT = 4096;
 
-const identity = z.object({
+export const identity = z.object({
   host: z.string(),
   /** containers of one host name may each have their own process numbers */
   pidSpace: z.string(),
@@ -148,8 +148,18 @@ const identity = z.object({
   started: z.string(),
 });
 
+/**
+ * Whether a process is known to be gone: one of this very machine, as seen from here, that runs no more. False where nothing can be
+ * known of it.
+ */
+export function isKnownGone(owner: ProcessIdentity): boolean {
+  const own = ownIdentity();
+  const isHere = owner.host === own.host && owner.pidSpace === own.pidSpace && owner.boot === own.boot;
+  return isHere && own.started !== "" && startOf(owner.pid) !== owner.started;
+}
+
 /** Which process left a lock, well enough to know later whether it still runs. */
-type ProcessIdentity = z.infer<typeof identity>;
+export type ProcessIdentity = z.infer<typeof identity>;
 
 function orEmpty(read: () => string): string {
   try {

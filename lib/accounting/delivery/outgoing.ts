@@ -24,13 +24,15 @@ export type DeliveredMessage = {
  */
 export type DeliveryStatus = "delivered" | "already_there" | "waiting" | "superseded" | "refused";
 
-/** Where a message is: waiting to be spooled, spooled, or found bad. */
-type Stage = "outgoing" | "spooled" | "refused";
+/** Where a message ends that was delivered: in ssmsend's queue, or sent to AMS. */
+export type Delivered = "spooled" | "sent";
+/** Where a message is: waiting, delivered, or found bad. */
+type Stage = "outgoing" | Delivered | "refused";
 
 /** A message to be sent, and its kind as it appears in the key: summary, normalised, individual or sync. */
 export type OutgoingMessage = { readonly kind: string; readonly body: string };
 
-/** What the key of an outgoing or spooled object says. */
+/** What the key of an outgoing or delivered object says. */
 export type OutgoingKey = {
   readonly key: string;
   readonly unit: Unit;
@@ -59,11 +61,11 @@ export function unitPrefix(unit: Unit, stage: Stage = "outgoing"): string {
   return `${stage}/${safeSegment(unit.site)}/${safeSegment(unit.submitHost)}/${unit.month}/`;
 }
 
-/** Reads a key of `outgoing/` or `spooled/`; undefined if gridmeter did not make it. */
+/** Reads a key of `outgoing/`, `spooled/` or `sent/`; undefined if gridmeter did not make it. */
 export function parseOutgoingKey(key: string): OutgoingKey | undefined {
   if (key.length > LONGEST_KEY) return undefined;
   const [stage, siteSegment, hostSegment, month, leaf, more] = key.split("/");
-  if ((stage !== "outgoing" && stage !== "spooled") || more !== undefined) return undefined;
+  if ((stage !== "outgoing" && stage !== "spooled" && stage !== "sent") || more !== undefined) return undefined;
   if (siteSegment === undefined || hostSegment === undefined || month === undefined || !isMonth(month))
     return undefined;
   const site = readSegment(siteSegment);
@@ -188,16 +190,14 @@ export async function listOutgoing(
   return { units: grouped, strange };
 }
 
-/** A unit's outgoing and spooled objects by generation: what was ever written of it, as far as it is kept. */
+/** A unit's outgoing and delivered objects by generation: what was ever written of it, as far as it is kept. */
 export async function listGenerations(
   store: ObjectStore,
   unit: Unit,
 ): Promise<ReadonlyMap<number, readonly OutgoingKey[]>> {
   const generations = new Map<number, OutgoingKey[]>();
-  const keys = [...(await store.list(unitPrefix(unit))), ...(await store.list(unitPrefix(unit, "spooled")))];
-  for (const key of keys) {
-    const parsed = parseOutgoingKey(key);
-    if (parsed === undefined) continue;
+  const outgoing = (await store.list(unitPrefix(unit))).flatMap((key) => parseOutgoingKey(key) ?? []);
+  for (const parsed of [...outgoing, ...(await listDelivered(store, unit))]) {
     const held = generations.get(parsed.generation);
     if (held === undefined) generations.set(parsed.generation, [parsed]);
     else held.push(parsed);
@@ -205,17 +205,31 @@ export async function listGenerations(
   return generations;
 }
 
-/** Generations of a unit that are kept after they were spooled. */
+/** Generations of a unit that are kept after they were delivered. */
 const KEPT_GENERATIONS = 20;
 
 /** The key of the same object in another stage. */
-export function inStage(key: string, stage: "spooled" | "refused"): string {
+export function inStage(key: string, stage: Delivered | "refused"): string {
   return `${stage}/${key.slice("outgoing/".length)}`;
 }
 
-/** Ends an object's way. Killed in between, it is in both places, and the next round only finishes the move. */
-export async function moveToSpooled(store: ObjectStore, key: string, body: string): Promise<void> {
-  await store.put(inStage(key, "spooled"), body, { absent: true });
+/** Ends the name of the object beside a sent message that says under which id AMS has it. */
+const RECEIPT = ".ams.json";
+
+/**
+ * Ends an object's way. Killed in between, it is in both places, and the next round only finishes the move.
+ * @param receipt what is kept beside a message that was sent to AMS
+ */
+export async function moveToDelivered(
+  store: ObjectStore,
+  key: string,
+  body: string,
+  stage: Delivered,
+  receipt?: object,
+): Promise<void> {
+  const target = inStage(key, stage);
+  if (receipt !== undefined) await store.put(`${target}${RECEIPT}`, `${JSON.stringify(receipt)}\n`);
+  await store.put(target, body, { absent: true });
   await store.remove(key);
 }
 
@@ -231,16 +245,21 @@ export async function moveToRefused(store: ObjectStore, key: string, body: strin
   await store.remove(key);
 }
 
-/** What of a unit was spooled before. */
-export async function listSpooled(store: ObjectStore, unit: Unit): Promise<readonly OutgoingKey[]> {
-  const keys = await store.list(unitPrefix(unit, "spooled"));
-  return keys.flatMap((key) => parseOutgoingKey(key) ?? []);
+/** What of a unit was delivered before, either way: who delivers may have changed. */
+export async function listDelivered(store: ObjectStore, unit: Unit): Promise<readonly OutgoingKey[]> {
+  const stages = ["spooled", "sent"] as const;
+  const keys = await Promise.all(stages.map((stage) => store.list(unitPrefix(unit, stage))));
+  return keys.flat().flatMap((key) => parseOutgoingKey(key) ?? []);
 }
 
-/** Drops all but the newest spooled generations of a unit. */
-export async function pruneSpooled(store: ObjectStore, unit: Unit): Promise<void> {
-  const spooled = await listSpooled(store, unit);
-  const newestFirst = [...new Set(spooled.map(({ generation }) => generation))].sort((a, b) => b - a);
+/** Drops all but the newest generations of a unit that were delivered this way. */
+export async function pruneDelivered(store: ObjectStore, unit: Unit, stage: Delivered): Promise<void> {
+  const delivered = (await store.list(unitPrefix(unit, stage))).flatMap((key) => parseOutgoingKey(key) ?? []);
+  const newestFirst = [...new Set(delivered.map(({ generation }) => generation))].sort((a, b) => b - a);
   const kept = new Set(newestFirst.slice(0, KEPT_GENERATIONS));
-  for (const { key, generation } of spooled) if (!kept.has(generation)) await store.remove(key);
+  for (const { key, generation } of delivered) {
+    if (kept.has(generation)) continue;
+    if (stage === "sent") await store.remove(`${key}${RECEIPT}`);
+    await store.remove(key);
+  }
 }

@@ -1,11 +1,14 @@
 import { type GuardedFolder, Odd } from "../store/guarded-folder.ts";
 import { type Held, LOCK_WAIT_MS, withQueueLock } from "./lock.ts";
+import { dealtWith } from "./refused-folder.ts";
 import {
+  type Dealt,
   LARGEST_QUEUED,
   type MessageQueue,
   type OpenQueue,
   type QueuedMessage,
   type ReplaceResult,
+  type TakeResult,
   newDirqName,
 } from "./queue.ts";
 
@@ -50,10 +53,15 @@ class OpenDirectory implements OpenQueue {
       const stat = this.#root.stat(name);
       // ssmsend passes over folders, but follows a link to a file.
       if (stat === undefined || stat.isDirectory()) continue;
-      found.push({ name, read: () => this.#read(name), mtime: stat.mtimeNs });
+      found.push({ name, order: String(stat.mtimeNs), read: () => this.#read(name), mtime: stat.mtimeNs });
     }
     found.sort((a, b) => (a.mtime === b.mtime ? (a.name < b.name ? -1 : 1) : a.mtime < b.mtime ? -1 : 1));
-    return found.map(({ name, read, mtime }) => ({ name, read, since: Number(mtime / 1_000_000_000n) }));
+    return found.map(({ name, order, read, mtime }) => ({
+      name,
+      order,
+      read,
+      since: Number(mtime / 1_000_000_000n),
+    }));
   }
 
   async replace(older: readonly string[], bodies: readonly string[]): Promise<ReplaceResult> {
@@ -76,6 +84,13 @@ class OpenDirectory implements OpenQueue {
     } finally {
       for (const name of written) await own.remove(name);
     }
+  }
+
+  /** Without locks ssmsend may send the message too, which is harmless: the same text twice. */
+  async take(name: string, deal: (text: string) => Promise<Dealt>): Promise<TakeResult> {
+    await this.#held.refresh();
+    const text = await this.#read(name);
+    return text === undefined ? "gone" : dealtWith(await deal(text), this.#root, name, this.#held.own);
   }
 
   async #read(name: string): Promise<string | undefined> {

@@ -6,6 +6,8 @@ export type QueuedMessage = {
   readonly name: string;
   /** when it was put there, epoch seconds */
   readonly since: number;
+  /** what its place in the order goes by; of two messages with the same one it is not known which ssmsend would take first */
+  readonly order: string;
   /** its text; undefined if it was sent meanwhile, or is no file and was set aside */
   readonly read: () => Promise<string | undefined>;
 };
@@ -14,6 +16,12 @@ export type QueuedMessage = {
 export type ReplaceResult =
   | { readonly status: "added"; readonly names: readonly string[] }
   | { readonly status: "busy"; readonly name: string };
+
+/** What is to become of a message that was taken: it was sent, it stays, or it is of no use, and why. */
+export type Dealt = "remove" | "keep" | { readonly setAside: string };
+
+/** `busy`: ssmsend holds it. `gone`: it was sent or replaced meanwhile. `aside`: the path of one that was set aside. */
+export type TakeResult = "removed" | "kept" | "busy" | "gone" | { readonly aside: string };
 
 /** A queue while no other gridmeter changes it. ssmsend may read and remove at any time. */
 export interface OpenQueue {
@@ -26,6 +34,12 @@ export interface OpenQueue {
    * @throws GridmeterError `store_failed`, `store_no_hard_links`
    */
   replace(older: readonly string[], bodies: readonly string[]): Promise<ReplaceResult>;
+  /**
+   * Takes a message as ssmsend does: locked where the kind of queue has locks, so that of both one has it. What `deal` throws leaves
+   * the message in the queue. A message that is set aside lies in a folder at which ssmsend does not look, with the reason beside it.
+   * @throws GridmeterError `store_failed`; what `deal` throws
+   */
+  take(name: string, deal: (text: string) => Promise<Dealt>): Promise<TakeResult>;
 }
 
 /** ssmsend's queue on this host. Every implementation passes the same contract test. */

@@ -2,7 +2,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { GridmeterError, errorText } from "../../shared/errors.ts";
 import type { Unit } from "../model/tenant.ts";
 import type { S3Store } from "../store/s3.ts";
-import { type DeliveryReport, deliverAll } from "./deliver.ts";
+import { checkDelivery } from "./ams-or-spool.ts";
+import { deliverAll } from "./deliver.ts";
+import { type Lease, takeLease } from "./lease.ts";
+import { type DeliveryReport, listWaiting, waiting } from "./order.ts";
 import { type NotificationQueue, LONGEST_POLL, type TakenMessage, parseNotification } from "./notifications.ts";
 import { type DeliveryStatus, bodyHash, listOutgoing, parseOutgoingKey, unitPrefix } from "./outgoing.ts";
 import type { MessageQueue } from "./queue.ts";
@@ -22,6 +25,7 @@ type SpoolOptions = {
 /**
  * Spools until it is told to stop: takes what the queue announces, and sweeps at the start and at every interval for what it
  * did not announce. No fault of S3, SQS or the directory ends it: it is logged and tried again after a growing wait.
+ * @throws GridmeterError `delivery_elsewhere` once the bucket says that its messages are sent to AMS
  */
 export async function spoolForever(ports: SpoolPorts, options: SpoolOptions): Promise<void> {
   const { sweepInterval, stop, polling = POLLING } = options;
@@ -43,6 +47,7 @@ export async function spoolForever(ports: SpoolPorts, options: SpoolOptions): Pr
       }
     } catch (thrown) {
       round.note({}, thrown);
+      if (isElsewhere(thrown)) throw thrown;
     }
     // Random, so that several spoolers do not knock together at a service that comes back.
     await pause(wait * (0.5 + Math.random() / 2), stop);
@@ -79,6 +84,10 @@ export async function spoolOnce(ports: SpoolPorts, stop: AbortSignal): Promise<r
     round.note({}, thrown);
   }
   return round.errors;
+}
+
+function isElsewhere(thrown: unknown): boolean {
+  return thrown instanceof GridmeterError && thrown.code === "delivery_elsewhere";
 }
 
 async function drain(round: SpoolRound, notifications: NotificationQueue, stop: AbortSignal): Promise<void> {
@@ -120,9 +129,10 @@ export class SpoolRound {
   /**
    * Delivers whatever is in `outgoing/`, unit by unit: one that fails is logged and holds up no other. Told to stop, it
    * finishes the unit in hand.
-   * @throws GridmeterError `store_failed` if `outgoing/` cannot be listed
+   * @throws GridmeterError `store_failed` if `outgoing/` cannot be listed; `delivery_elsewhere`
    */
   async sweep(stop: AbortSignal): Promise<void> {
+    await checkDelivery(this.#ports.store, "spool");
     const { units, strange } = await listOutgoing(this.#ports.store);
     for (const { unit } of units) {
       if (stop.aborted) return;
@@ -135,6 +145,7 @@ export class SpoolRound {
   /**
    * Deals with messages taken from the queue: delivers the units they announce and removes them; one whose object must wait
    * comes again in a minute, one that is of no use is set aside. True if any of them could be dealt with.
+   * @throws GridmeterError `delivery_elsewhere`; the messages then come again, for whom they are
    */
   async take(messages: readonly TakenMessage[], notifications: NotificationQueue): Promise<boolean> {
     const judged = messages.map((message) => ({ message, verdict: judge(message, this.#ports.store) }));
@@ -176,7 +187,11 @@ export class SpoolRound {
       warn: (text: string) => this.#warnOnce(text),
       ...(unit === undefined ? {} : { units: [unit] }),
     };
-    const reports = await this.#tried({ ...unit }, () => deliverAll(store, queue, options));
+    const work =
+      unit === undefined
+        ? () => deliverAll(store, queue, options)
+        : () => underLease(this.#ports, unit, (leased) => deliverAll(store, leased, options));
+    const reports = await this.#tried({ ...unit }, work);
     for (const report of reports ?? []) {
       logDelivery(log, report);
       for (const { key, status, reason = "" } of report.messages) {
@@ -199,6 +214,7 @@ export class SpoolRound {
     try {
       return await work();
     } catch (thrown) {
+      if (isElsewhere(thrown)) throw thrown;
       this.note(fields, thrown);
       return undefined;
     }
@@ -209,6 +225,45 @@ export class SpoolRound {
     this.#warned.add(text);
     this.#ports.log.warn({}, text);
   }
+}
+
+/** Delivers a unit while nobody else delivers it from this bucket; what has to wait for another comes with the next round. */
+async function underLease(
+  { store, queue }: SpoolPorts,
+  unit: Unit,
+  work: (queue: MessageQueue) => Promise<DeliveryReport[]>,
+): Promise<readonly DeliveryReport[]> {
+  const taking = await takeLease(store, unit, { onHost: true });
+  if ("taken" in taking) {
+    const { units } = await listWaiting(store, [unit]);
+    return units.map((each) => waiting(each, taking.taken));
+  }
+  const { lease } = taking;
+  try {
+    // It may have changed since the sweep began.
+    await checkDelivery(store, "spool");
+    return await work(leasedQueue(queue, lease));
+  } finally {
+    await lease.release();
+  }
+}
+
+/** The queue, of which nothing is changed but while the lease lasts. */
+function leasedQueue(queue: MessageQueue, lease: Lease): MessageQueue {
+  return {
+    place: queue.place,
+    exclusively: (work) =>
+      queue.exclusively((open) =>
+        work({
+          list: () => open.list(),
+          take: (name, deal) => open.take(name, deal),
+          replace: async (older, bodies) => {
+            await lease.hold();
+            return open.replace(older, bodies);
+          },
+        }),
+      ),
+  };
 }
 
 function statuses(reports: readonly DeliveryReport[] | undefined): ReadonlyMap<string, DeliveryStatus> | undefined {

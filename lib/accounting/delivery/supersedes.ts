@@ -8,7 +8,7 @@ import {
   bodyHash,
   contentFault,
   inStage,
-  listSpooled,
+  listDelivered,
   moveToRefused,
 } from "./outgoing.ts";
 import type { OpenQueue } from "./queue.ts";
@@ -26,8 +26,8 @@ export type LoadedMessage = OutgoingKey & {
 export type LoadedGeneration = { readonly generation: number; readonly messages: readonly LoadedMessage[] };
 
 /**
- * Reads a unit's outgoing messages and sorts out what is not to be sent: what was spooled before, what is damaged, what
- * breaks APEL's rules, and messages older than one of their kind already spooled. An individual message is never too old, since it
+ * Reads a unit's outgoing messages and sorts out what is not to be sent: what was delivered before, what is damaged, what
+ * breaks APEL's rules, and messages older than one of their kind already delivered. An individual message is never too old, since it
  * replaces no other.
  */
 export async function loadUnit(
@@ -35,11 +35,11 @@ export async function loadUnit(
   outgoing: OutgoingUnit,
   now: number,
 ): Promise<{ readonly generations: readonly LoadedGeneration[]; readonly settled: readonly DeliveredMessage[] }> {
-  const spooled = await listSpooled(store, outgoing.unit);
-  const spooledKeys = new Set(spooled.map(({ key }) => key));
-  // By kind: a run that was killed while it wrote may have spooled a summary whose sync record never came.
+  const delivered = await listDelivered(store, outgoing.unit);
+  const deliveredKeys = new Set(delivered.map(({ key }) => key));
+  // By kind: a run that was killed while it wrote may have delivered a summary whose sync record never came.
   const highest = new Map<string, number>();
-  for (const { kind, generation } of spooled) highest.set(kind, Math.max(generation, highest.get(kind) ?? 0));
+  for (const { kind, generation } of delivered) highest.set(kind, Math.max(generation, highest.get(kind) ?? 0));
   const settled: DeliveredMessage[] = [];
   const generations: LoadedGeneration[] = [];
   for (const { generation, keys } of outgoing.generations) {
@@ -51,9 +51,10 @@ export async function loadUnit(
         settled.push({ key: key.key, status: "refused", reason: object.tooLarge });
         continue;
       }
-      if (spooledKeys.has(inStage(key.key, "spooled"))) {
+      const before = (["spooled", "sent"] as const).find((stage) => deliveredKeys.has(inStage(key.key, stage)));
+      if (before !== undefined) {
         await store.remove(key.key);
-        settled.push({ key: key.key, status: "already_there", reason: "it was spooled before" });
+        settled.push({ key: key.key, status: "already_there", reason: `it was ${before} before` });
         continue;
       }
       const fault = faultOf(key, object.body, highest.get(key.kind) ?? 0, now);
@@ -107,7 +108,7 @@ function faultOf(key: OutgoingKey, body: string, highest: number, now: number): 
   const fault = contentFault(key, body, now);
   if (fault !== undefined) return fault;
   if (key.generation >= highest || isJobs(key)) return undefined;
-  return `generation ${key.generation} came after generation ${highest} was spooled and would replace newer figures`;
+  return `generation ${key.generation} came after generation ${highest} was delivered and would replace newer figures`;
 }
 
 /** The least and the greatest of a message's APEL keys; none where its text is gone. */

@@ -1,8 +1,8 @@
-import { type KeyObject, X509Certificate, createPrivateKey } from "node:crypto";
 import { Agent } from "node:https";
 import { rootCertificates } from "node:tls";
 import { GridmeterError, errorText } from "../../shared/errors.ts";
 import { readTextFile } from "../../shared/fs.ts";
+import { LARGEST_PEM, NO_CERTIFICATE, firstCertificate, readPrivateKey, validityFault } from "../../shared/pem.ts";
 
 /** PEM files of a TLS connection: a further authority to trust, and the certificate and key that this program shows. */
 export type CertificateFiles = {
@@ -17,10 +17,6 @@ type CertificateProblem = { readonly setting: string; readonly path: string; rea
 const CA = "PROMETHEUS_CA_FILE";
 const CERT = "PROMETHEUS_CLIENT_CERT_FILE";
 const KEY = "PROMETHEUS_CLIENT_KEY_FILE";
-const BEGIN = "-----BEGIN CERTIFICATE-----";
-const END = "-----END CERTIFICATE-----";
-/** The authorities of a whole distribution take a quarter of this, bytes. */
-const LARGEST_PEM = 1_000_000;
 
 type Pem = { readonly ca?: string; readonly cert?: string; readonly key?: string };
 
@@ -69,12 +65,12 @@ function readCertificates({ caFile, clientCertFile, clientKeyFile }: Certificate
     }
   };
 
-  const ca = read(CA, caFile, (pem) => certificates(pem) ?? NO_CERTIFICATE);
+  const ca = read(CA, caFile, (pem) => (firstCertificate(pem) === undefined ? NO_CERTIFICATE : { pem }));
   const cert = read(CERT, clientCertFile, (pem) => {
-    const found = certificates(pem);
-    return found === undefined ? NO_CERTIFICATE : (expiry(found.first) ?? found);
+    const first = firstCertificate(pem);
+    return first === undefined ? NO_CERTIFICATE : (validityFault(first, Date.now()) ?? { pem, first });
   });
-  const key = read(KEY, clientKeyFile, privateKey);
+  const key = read(KEY, clientKeyFile, readPrivateKey);
   if (clientCertFile !== undefined && clientKeyFile === undefined)
     report(CERT, clientCertFile, `needs its private key. Name the key's file in ${KEY}`);
   if (clientKeyFile !== undefined && clientCertFile === undefined)
@@ -94,38 +90,4 @@ function readCertificates({ caFile, clientCertFile, clientKeyFile }: Certificate
     },
     problems,
   };
-}
-
-const NO_CERTIFICATE = "holds no certificate in PEM form. Give a file with -----BEGIN CERTIFICATE-----";
-
-/** The text if all its certificates can be read, and the first of them: the client's own, where it is a chain. */
-function* certificateTexts(pem: string): Generator<string> {
-  for (let from = pem.indexOf(BEGIN); from !== -1; from = pem.indexOf(BEGIN, from)) {
-    const end = pem.indexOf(END, from);
-    if (end === -1) return;
-    yield pem.slice(from, end + END.length);
-    from = end + END.length;
-  }
-}
-
-function certificates(pem: string): { readonly pem: string; readonly first: X509Certificate } | undefined {
-  const [first] = [...certificateTexts(pem)].map((one) => new X509Certificate(one));
-  return first === undefined ? undefined : { pem, first };
-}
-
-function expiry({ validFrom, validTo }: X509Certificate): string | undefined {
-  const now = Date.now();
-  if (Date.parse(validTo) < now) return `expired at ${new Date(validTo).toISOString()}. Renew it`;
-  if (Date.parse(validFrom) <= now) return undefined;
-  return `is not valid before ${new Date(validFrom).toISOString()}. Check it and the clock of this machine`;
-}
-
-function privateKey(pem: string): { readonly pem: string; readonly key: KeyObject } | string {
-  if (/ENCRYPTED/.test(pem)) {
-    return "is encrypted, and nobody is there to type its passphrase. Give the key as `openssl pkey -in FILE` writes it, readable by this user only";
-  }
-  if (!/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(pem)) {
-    return "holds no private key in PEM form. Give a file with -----BEGIN PRIVATE KEY-----";
-  }
-  return { pem, key: createPrivateKey(pem) };
 }

@@ -167,6 +167,20 @@ export function parseLedgerPlace(text: string): Parsed<LedgerPlace> {
   return good({ kind: "directory", path: text });
 }
 
+/** Reads AMS_HOST: a host's name or address alone. */
+export function parseHost(text: string): Parsed<string> {
+  return /^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/.test(text)
+    ? good(text)
+    : bad("is no host's name. Write the name alone, without https:// and port");
+}
+
+/** Reads AMS_PROJECT and AMS_TOPIC. */
+export function amsName(text: string): Parsed<string> {
+  return /^[A-Za-z0-9_.-]{1,255}$/.test(text)
+    ? good(text)
+    : bad("is no name of the messaging service (letters, digits, _ . and -). Write the last part of it alone");
+}
+
 /** A longer text is refused for its length, characters. */
 const LONGEST_TEXT = 255;
 

@@ -26,7 +26,7 @@ type Overrides = {
   readonly metricsFile?: string | undefined;
 };
 
-type LoadRequest = {
+export type LoadRequest = {
   readonly env: Raw;
   readonly envFile?: string | undefined;
   readonly overrides?: Overrides | undefined;
@@ -55,6 +55,10 @@ const FILES = [
   "PROMETHEUS_CLIENT_CERT_FILE",
   "PROMETHEUS_CLIENT_KEY_FILE",
   "PUSHGATEWAY_CA_FILE",
+  "AMS_CERTIFICATE",
+  "AMS_KEY",
+  "AMS_TOKEN_FILE",
+  "AMS_CA_FILE",
 ];
 
 /**
@@ -100,8 +104,8 @@ export function loadStores(request: LoadRequest): LoadedStores {
   };
 }
 
-/** All variables as texts, and what is to be said about their names. */
-function gathered({ env, envFile, overrides = {}, directory = process.cwd() }: LoadRequest): {
+/** All variables as texts, and what is to be said about their names. @throws GridmeterError `config_invalid`, `usage` */
+export function gathered({ env, envFile, overrides = {}, directory = process.cwd() }: LoadRequest): {
   readonly merged: Raw;
   readonly names: Names;
 } {

@@ -39,13 +39,17 @@ export function problemLines(
 }
 
 /**
- * All problems as one error. Its code is `config_invalid`, or `period_invalid` if nothing but the period is off.
+ * All problems as one error, which says what was (not) `done`. Its code is `config_invalid`, or `period_invalid` if nothing but the period is off.
  */
-export function configurationError(problems: readonly Problem[], tenantNames: readonly string[] = []): GridmeterError {
+export function configurationError(
+  problems: readonly Problem[],
+  tenantNames: readonly string[] = [],
+  done = "Prometheus was not asked and nothing was published",
+): GridmeterError {
   const lines = problemLines(problems, tenantNames);
   const onlyPeriod = problems.every(({ setting }) => setting === "QUERY_START" || setting === "QUERY_END");
   return settingsError(onlyPeriod ? "period_invalid" : "config_invalid", lines, {
-    done: "Prometheus was not asked and nothing was published",
+    done,
     docs: "docs/configuration.md",
   });
 }

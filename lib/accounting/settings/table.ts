@@ -15,8 +15,10 @@ import { maskServer, parseAuthorization, parseOrgId, parseRegion, parseServer } 
 import {
   DEFAULT_LEDGER,
   DEFAULT_OUTPUT,
+  amsName,
   apelText,
   parseDestination,
+  parseHost,
   parseInstant,
   parseLabelPrefix,
   parseLedgerPlace,
@@ -317,11 +319,70 @@ export const tenantSettings = z.object({
   }),
 });
 
+/** Settings of sending to APEL's messaging service (AMS); only what sends reads them. */
+export const amsSettings = z.object({
+  AMS_HOST: parsedBy(parseHost).register(about, {
+    meaning: "Host of APEL's messaging service: `msg.argo.grnet.gr`; for test data `msg-devel.argo.grnet.gr`.",
+    example: "msg.argo.grnet.gr",
+    otherwise: "mandatory for sending",
+    option: "--ams-host",
+  }),
+  AMS_PORT: parsedBy(wholeNumber(1, 65_535)).register(about, {
+    meaning: "Its port.",
+    example: "443",
+    default: "443",
+    option: "--ams-port",
+  }),
+  AMS_AUTHN_PORT: parsedBy(wholeNumber(1, 65_535)).register(about, {
+    meaning: "Port on the same host that gives a token for a certificate.",
+    example: "8443",
+    default: "8443",
+    option: "--ams-authn-port",
+  }),
+  AMS_PROJECT: parsedBy(amsName).register(about, {
+    meaning: "Project of the messaging service.",
+    example: "accounting",
+    default: "accounting",
+    option: "--ams-project",
+  }),
+  AMS_TOPIC: parsedBy(amsName).register(about, {
+    meaning: "Topic of the messaging service.",
+    example: "gLite-APEL",
+    default: "gLite-APEL",
+    option: "--ams-topic",
+  }),
+  AMS_CERTIFICATE: fileName.register(about, {
+    meaning:
+      "PEM file with the certificate whose name GOCDB holds for the site's endpoint of the type gLite-APEL; a chain may follow it, and is not sent.",
+    example: "/etc/grid-security/hostcert.pem",
+    otherwise: "mandatory for sending",
+    option: "--ams-certificate",
+  }),
+  AMS_KEY: fileName.register(about, {
+    meaning: "PEM file with its private key, RSA or EC, not encrypted.",
+    example: "/etc/grid-security/hostkey.pem",
+    otherwise: "mandatory for sending",
+    option: "--ams-key",
+  }),
+  AMS_TOKEN_FILE: fileName.optional().register(about, {
+    meaning: "File with a token for the messaging service, where its operators gave you one.",
+    example: "/etc/gridmeter/ams-token",
+    otherwise: "the certificate gets a token",
+    option: "--ams-token-file",
+  }),
+  AMS_CA_FILE: fileName.optional().register(about, {
+    meaning: "PEM file with the certificates of further authorities to trust.",
+    example: "/etc/ssl/certs/grid-ca.pem",
+    otherwise: "only Node's built-in authorities",
+    option: "--ams-ca-file",
+  }),
+});
+
 export type TenantValues = z.output<typeof tenantSettings>;
 
 /** All settings by name, with what a person reads about them, in the order of the documentation. */
 export const ABOUT: ReadonlyMap<string, About> = new Map(
-  Object.entries({ ...runSettings.shape, ...tenantSettings.shape }).flatMap(([name, schema]) => {
+  Object.entries({ ...runSettings.shape, ...tenantSettings.shape, ...amsSettings.shape }).flatMap(([name, schema]) => {
     const entry = about.get(schema);
     return entry === undefined ? [] : [[name, entry] as const];
   }),

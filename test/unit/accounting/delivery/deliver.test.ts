@@ -418,6 +418,7 @@ describe("stopped at any step, and run again", () => {
             work({
               list: () => step(() => open.list()),
               replace: (older, bodies) => step(() => open.replace(older, bodies)),
+              take: (name, deal) => step(() => open.take(name, deal)),
             }),
           ),
       },

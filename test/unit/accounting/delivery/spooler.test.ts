@@ -9,6 +9,9 @@ import { createS3 } from "../../../../lib/accounting/store/aws.ts";
 
 class EmptyStore extends S3Store {
   lists = 0;
+  override async get(): Promise<undefined> {
+    return undefined;
+  }
   override async list(): Promise<string[]> {
     this.lists += 1;
     return [];
