@@ -26,6 +26,7 @@ const SIZED = [
   "test/integration/outbox-contract.test.ts",
   "test/integration/situations-facts.test.ts",
   "test/integration/situations-seen.test.ts",
+  "test/integration/send-kills.test.ts",
   "test/integration/spool-kills.test.ts",
   "test/unit/accounting/store/processes.test.ts",
   "test/unit/agent/linear-time.test.ts",
