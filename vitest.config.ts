@@ -4,6 +4,7 @@ import { defineConfig } from "vitest/config";
 const LONG = [
   "test/integration/agent-adversity.test.ts",
   "test/integration/bench-data.test.ts",
+  "test/integration/deploy-ams.test.ts",
   "test/integration/deploy.test.ts",
   "test/integration/memory-monitoring.test.ts",
   "test/integration/scale-memory*.test.ts",

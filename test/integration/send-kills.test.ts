@@ -145,19 +145,19 @@ test(`${KILLS} senders from a bucket, killed at random instants (seed "${SEED}")
   const store = new S3Store({ client: moto.s3, bucket, prefix: "apel" });
   await setDelivery(store, "ams");
   const written: { readonly keys: readonly string[]; readonly generation: number }[] = [];
-  let done = false;
+  const progress = { done: false };
   async function publisher(): Promise<void> {
-    for (let generation = 1; !done; generation += 1) {
+    for (let generation = 1; !progress.done; generation += 1) {
       const unit = units[Math.floor(random.unit() * units.length)]!;
       await publishGeneration(store, unit, generation);
       written.push({ keys: keysOf.get(unit)!, generation });
       do await sleep(random.unit() * 150);
-      while (!done && (await store.list("outgoing/")).length > 6);
+      while (!progress.done && (await store.list("outgoing/")).length > 6);
     }
   }
   const publishing = publisher();
   await killSenders(`s3://${bucket}/apel`, KILLS);
-  done = true;
+  progress.done = true;
   await publishing;
   const last = await run(`s3://${bucket}/apel`).ended;
   expect([last.code, last.stderr]).toEqual([0, ""]);
@@ -175,9 +175,9 @@ test(`${KILLS / 2} senders from a dirq`, async () => {
   const before = ams.published.length;
   const outbox = new MemoryStore();
   const written: { readonly keys: readonly string[]; readonly generation: number }[] = [];
-  let done = false;
+  const progress = { done: false };
   async function publisher(): Promise<void> {
-    for (let generation = 1; !done; generation += 1) {
+    for (let generation = 1; !progress.done; generation += 1) {
       const unit = units[Math.floor(random.unit() * units.length)]!;
       await storeGeneration(outbox, unit, generation, generationMessages(unit, generation));
       await deliverAll(outbox, new DirqQueue(root), { now: NOW });
@@ -187,7 +187,7 @@ test(`${KILLS / 2} senders from a dirq`, async () => {
   }
   const publishing = publisher();
   await killSenders(`dirq:${root}`, KILLS / 2);
-  done = true;
+  progress.done = true;
   await publishing;
   // A lock that a killed sender left is taken over by the next one.
   while ((await outbox.list("outgoing/")).length > 0) await deliverAll(outbox, new DirqQueue(root), { now: NOW });

@@ -27,7 +27,11 @@ export async function readTemplate(
   parameters: Readonly<Record<string, string>> = {},
 ): Promise<Template> {
   const file = join(folder, "cloudformation-template-update-stack.json");
-  return settle(JSON.parse(await readFile(file, "utf8")), conditions, { ...PSEUDO, ...parameters });
+  const template: Template = settle(JSON.parse(await readFile(file, "utf8")), conditions, { ...PSEUDO, ...parameters });
+  const there = Object.entries(template.Resources).filter(
+    ([, { Condition }]) => Condition === undefined || conditions.includes(Condition),
+  );
+  return { ...template, Resources: Object.fromEntries(there) };
 }
 
 function settle(value: Json, conditions: readonly string[], known: Readonly<Record<string, string>>): Json {

@@ -19,7 +19,7 @@ const packageJson = z
   .parse(JSON.parse(read("package.json")));
 const README = read("README.md");
 /** Documents that show how the command line is used. */
-const GUIDES = ["README.md", "docs/ssmsend-host.md", "docs/operations.md"];
+const GUIDES = ["README.md", "docs/ssmsend-host.md", "docs/operations.md", "docs/sending.md"];
 /** Options of other programs that these documents name. */
 const SERVERLESS = new Set(["--param", "--stage", "--env", "--tier"]);
 

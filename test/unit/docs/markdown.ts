@@ -12,6 +12,7 @@ export const WRITTEN = [
   "docs/accounting-semantics.md",
   "docs/operations.md",
   "docs/security.md",
+  "docs/sending.md",
   "docs/ssmsend-host.md",
 ];
 
