@@ -19,6 +19,9 @@ import { scratchDirectory } from "../support/store-script.ts";
 import { type Authority, type Identity, encrypted, makeAuthority } from "../support/tls.ts";
 import { drain, takeEvent } from "../support/work-queue.ts";
 
+// Else the logger and the metrics write past the console that is watched here.
+vi.hoisted(() => (process.env["POWERTOOLS_DEV"] = "true"));
+
 let moto: Moto;
 let ams: AmsServer;
 let authority: Authority;

@@ -215,8 +215,8 @@ describe("functions", () => {
     expect(template.Parameters["Delivery"]).toMatchObject({ Default: "spool", AllowedValues: ["spool", "ams"] });
   });
 
-  // Not reap: it is bundled with the reader of settings but asks it for the Pushgateway's alone.
-  test.each(FUNCTIONS.filter((name) => name !== "reap"))(
+  // Not reap and send: they are bundled with the reader of settings but ask it for a few parameters alone.
+  test.each(FUNCTIONS.filter((name) => name !== "reap" && name !== "send"))(
     "%s is given every variable that its sources ask for",
     async (name) => {
       const asked = await variablesAskedFor(project.folder, name);
