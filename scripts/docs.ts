@@ -96,7 +96,7 @@ Settings are environment variables. Those of KAPEL keep their names and meanings
 - Everything is checked before anything is asked or published, and everything that is wrong is listed at once, with exit
   code 2. Secrets are masked.
 - A relative path of a file to read (\`TENANTS_FILE\`, \`PROMETHEUS_TOKEN_FILE\`, \`PROMETHEUS_CA_FILE\`,
-  \`PROMETHEUS_CLIENT_CERT_FILE\`, \`PROMETHEUS_CLIENT_KEY_FILE\`, \`PUSHGATEWAY_CA_FILE\`) starts beside the env file or tenants file that holds it, or in
+  \`PROMETHEUS_CLIENT_CERT_FILE\`, \`PROMETHEUS_CLIENT_KEY_FILE\`, \`PUSHGATEWAY_CA_FILE\`, \`AMS_CERTIFICATE\`, \`AMS_KEY\`, \`AMS_TOKEN_FILE\`, \`AMS_CA_FILE\`) starts beside the env file or tenants file that holds it, or in
   the working directory if the environment holds it. \`OUTPUT_PATH\`, \`LEDGER_PATH\` and \`METRICS_FILE\` are used as written, so relative ones
   start in the working directory wherever they are written; give cron absolute ones.
 - Booleans are written as in Python's environs: True, yes, y, on, 1 or False, no, n, off, 0, in any case of letters.
@@ -104,11 +104,13 @@ Settings are environment variables. Those of KAPEL keep their names and meanings
 
 ${table(["Setting", "Meaning", "Default", "Unit", "Example", "In KAPEL"], [...ABOUT].map(settingRow))}
 
+The settings \`AMS_...\` are of \`gridmeter send\`, \`gridmeter account --send\` and \`gridmeter check\`: [sending to APEL](sending.md).
+
 ## Several tenants
 
 \`TENANTS_FILE\` names a YAML or JSON file. Each tenant has a \`name\` (letters, digits, \`.\`, \`_\`, \`-\`) and any setting of the
 table but those of the whole run (\`PUBLISHING_MODE\`, \`QUERY_START\`, \`QUERY_END\`, \`OUTPUT_PATH\`, \`LEDGER_PATH\`,
-\`TENANTS_FILE\`, \`METRICS_FILE\` and \`PUSHGATEWAY_...\`); any other key is refused. What a tenant does not set, it takes from the environment; an empty value puts a setting back to
+\`TENANTS_FILE\`, \`METRICS_FILE\` and \`PUSHGATEWAY_...\`) and those of sending (\`AMS_...\`); any other key is refused. What a tenant does not set, it takes from the environment; an empty value puts a setting back to
 its default. Credentials (\`PROMETHEUS_AUTH_HEADER\`, \`PROMETHEUS_TOKEN_FILE\`, the client certificate) it takes only if its
 \`PROMETHEUS_SERVER\` is that of the environment, or has the same scheme, host and port; else it has its own or none, with a
 warning, which an empty \`PROMETHEUS_AUTH_HEADER\` silences. Of \`SUMMARIZE_RECORDS\` and \`MESSAGE_FORMAT\`, of \`PROMETHEUS_AUTH_HEADER\`, \`PROMETHEUS_TOKEN_FILE\` and

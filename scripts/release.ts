@@ -50,6 +50,10 @@ const DESCRIPTIONS: Readonly<Record<string, string>> = {
     "Address of the Pushgateway of the node agents, where account pushes its own metrics; empty for none.",
   GRIDMETER_REPORT:
     "True: account writes the page report/index.html into the bucket after each unit; empty: it does not.",
+  AMS_CERTIFICATE_PARAMETER: "Name of the parameter with the PEM text of the host certificate; empty for none.",
+  AMS_KEY_PARAMETER: "Name of the parameter with the PEM text of its key; empty for none.",
+  AMS_TOKEN_PARAMETER: "Name of the parameter with a token for the messaging service; empty for none.",
+  AMS_CA_PARAMETER: "Name of the parameter with the PEM text of an authority to trust; empty for none.",
   TENANTS_OBJECT: "Key of the tenants file in the bucket, such as config/tenants.yaml; empty for none.",
 };
 

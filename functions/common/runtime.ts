@@ -6,6 +6,7 @@ import { SSMClient } from "@aws-sdk/client-ssm";
 import type { Context } from "aws-lambda";
 import type { Damage } from "../../lib/accounting/store/json.ts";
 import type { Unit } from "../../lib/accounting/model/tenant.ts";
+import { type Delivery, setDelivery } from "../../lib/accounting/delivery/ams-or-spool.ts";
 import { notificationsOf, notify } from "../../lib/accounting/delivery/notifications.ts";
 import { parseOutgoingKey, unitPrefix } from "../../lib/accounting/delivery/outgoing.ts";
 import { type Environment, commonSettings, createS3, createSqs, encryptionOf } from "../../lib/accounting/store/aws.ts";
@@ -142,14 +143,27 @@ export function stopBefore(remaining: () => number): TimeLimit {
   return { stop: () => remaining() < margin, querySeconds: Math.max(1, margin / 2000) };
 }
 
+/** DELIVERY: which way the deployment's messages go; `spool` where it is not set. @throws GridmeterError `config_invalid` */
+export function delivery({ env }: Parts): Delivery {
+  const text = variable(env, "DELIVERY") ?? "spool";
+  if (text === "ams" || text === "spool") return text;
+  throw new GridmeterError(
+    "config_invalid",
+    `DELIVERY=${JSON.stringify(text)} is neither ams nor spool. Nothing was delivered. Set it to one of them and deploy.`,
+  );
+}
+
 /**
- * Announces to the spooler all that is in `outgoing/` of the units, older generations first. The keys are read from the store
+ * Announces to the spooler, or to the function send, all that is in `outgoing/` of the units, older generations first. The keys are read from the store
  * and not from the run, so that those of an invocation that was ended between publishing and announcing are announced too.
  * @throws GridmeterError `store_failed`, `queue_failed`
  */
-export async function notifySpooler(units: readonly Unit[], store: S3Store, { env, sqs }: Parts): Promise<void> {
+export async function notifySpooler(units: readonly Unit[], store: S3Store, parts: Parts): Promise<void> {
+  const { env, sqs } = parts;
+  // Before anybody is told: who finds that the messages are not for him stops.
+  await setDelivery(store, delivery(parts));
   const queueUrl = variable(env, "SPOOL_QUEUE_URL");
-  // Without a queue the spooler finds all by its sweeps.
+  // Without a queue sweeps find all.
   if (queueUrl === undefined) return;
   for (const unit of units) {
     const keys = (await store.list(unitPrefix(unit))).filter((key) => parseOutgoingKey(key) !== undefined);

@@ -1,22 +1,19 @@
 // `serverless deploy` into moto, then what was deployed, fetched back from there: under Lambda's own runtime client, with
 // the deployed settings and the files of events/, against a real Prometheus and a real Pushgateway, down to ssmsend's queue.
-import { createHash } from "node:crypto";
-import { mkdir, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { GetObjectCommand, ListBucketsCommand, PutObjectCommand } from "@aws-sdk/client-s3";
+import { PutObjectCommand } from "@aws-sdk/client-s3";
 import type { S3Event, SQSBatchResponse } from "aws-lambda";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { S3Store } from "../../lib/accounting/store/s3.ts";
 import { simulate } from "../simulator/index.ts";
-import { startAwsFaults } from "../support/aws-faults.ts";
-import type { AwsFaults } from "../support/aws-faults.ts";
 import { missingRights } from "../support/aws-rights.ts";
+import { type DeployedFunction, askLambda, fetchFunction } from "../support/deployed-function.ts";
 import { copyProject } from "../support/deployment.ts";
 import type { Deployment, Ended } from "../support/deployment.ts";
 import { dirqTool } from "../support/dirq-tool.ts";
 import { CLUSTER, TENANTS, UNIT, accountingEnv, eventFile, putParameter } from "../support/functions-world.ts";
-import { startLambda } from "../support/lambda-runtime.ts";
-import type { Invoked, LambdaFunction } from "../support/lambda-runtime.ts";
+import type { Invoked } from "../support/lambda-runtime.ts";
 import { startMoto } from "../support/moto.ts";
 import type { Moto } from "../support/moto.ts";
 import type { PrometheusServer } from "../support/prometheus-server.ts";
@@ -31,9 +28,8 @@ import { drain } from "../support/work-queue.ts";
 
 const BUCKET = "gridmeter-dev-123456789012-eu-central-1";
 const TENANTS_PARAMETER = "/gridmeter/dev/tenants";
-const FUNCTIONS = ["plan", "account", "manual", "reap", "check"] as const;
+const FUNCTIONS = ["plan", "account", "manual", "send", "reap", "check"] as const;
 type Name = (typeof FUNCTIONS)[number];
-type Deployed = { readonly lambda: LambdaFunction; readonly configuration: Json; readonly aws: AwsFaults };
 
 let moto: Moto;
 let prometheus: PrometheusServer;
@@ -43,7 +39,7 @@ let program: readonly string[];
 let deployment: Ended;
 let template: Template;
 let store: S3Store;
-const functions = new Map<Name, Deployed>();
+const functions = new Map<Name, DeployedFunction>();
 
 const deployEnv = (): Record<string, string> => ({
   ...moto.env(),
@@ -68,7 +64,7 @@ beforeAll(async () => {
   template = await readTemplate(join(project.folder, ".serverless"), ["NamesTenants"], {
     TenantsParameter: TENANTS_PARAMETER,
   });
-  for (const name of FUNCTIONS) functions.set(name, await fetchFunction(name));
+  for (const name of FUNCTIONS) functions.set(name, await fetchFunction(moto, project, name));
 }, 300_000);
 
 afterAll(async () => {
@@ -77,44 +73,9 @@ afterAll(async () => {
   await project.remove();
 });
 
-/** Asks moto's Lambda API. It wants to know service and region, and checks no signature. */
-async function lambdaApi(path: string): Promise<Json> {
-  const scope = "Credential=test/20260101/eu-central-1/lambda/aws4_request";
-  const headers = { Authorization: `AWS4-HMAC-SHA256 ${scope}, SignedHeaders=host, Signature=none` };
-  const answer = await fetch(`${moto.url}/2015-03-31/${path}`, { headers });
-  if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
-  return answer.json();
-}
+const lambdaApi = (path: string): Promise<Json> => askLambda(moto, path);
 
-/** What was deployed: the archive from the deployment bucket, the environment and the limits as Lambda has them. */
-async function fetchFunction(name: Name): Promise<Deployed> {
-  const { Configuration: configuration, Code: code } = await lambdaApi(`functions/gridmeter-dev-${name}`);
-  const archive = await archiveOf(new URL(code.Location).pathname.slice(1));
-  expect(createHash("sha256").update(archive).digest("base64")).toBe(configuration.CodeSha256);
-  const folder = join(project.folder, `deployed-${name}`);
-  await mkdir(folder);
-  await writeFile(join(folder, "code.zip"), archive);
-  const unpacked = await project.run("python3", ["-m", "zipfile", "-e", join(folder, "code.zip"), folder]);
-  if (unpacked.code !== 0) throw new Error(unpacked.output);
-  const aws = await startAwsFaults(moto.url);
-  const lambda = await startLambda({
-    bundle: join(folder, "dist", "functions", `${name}.cjs`),
-    env: { ...moto.env(aws.url), ...configuration.Environment.Variables },
-    memoryMb: configuration.MemorySize,
-    timeoutSeconds: configuration.Timeout,
-  });
-  return { lambda, configuration, aws };
-}
-
-/** An archive by its key, from the bucket that `serverless deploy` made for them. */
-async function archiveOf(Key: string): Promise<Buffer> {
-  const { Buckets = [] } = await moto.s3.send(new ListBucketsCommand({}));
-  const Bucket = Buckets.map(({ Name }) => Name!).find((name) => name.includes("serverlessdeploymentbucket"));
-  const { Body } = await moto.s3.send(new GetObjectCommand({ Bucket, Key }));
-  return Buffer.from(await Body!.transformToByteArray());
-}
-
-const deployed = (name: Name): Deployed => functions.get(name)!;
+const deployed = (name: Name): DeployedFunction => functions.get(name)!;
 const variables = (name: Name): Record<string, string> => deployed(name).configuration.Environment.Variables;
 
 // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- says what the answer is taken for
@@ -274,8 +235,8 @@ test("each function asked of AWS only what its role allows", () => {
     const { requests } = deployed(name).aws;
     const role = `${name[0]!.toUpperCase()}${name.slice(1)}Role`;
     expect([name, missingRights(template, role, requests)]).toEqual([name, []]);
-    // reap has a Pushgateway and nothing of AWS to ask.
-    expect(requests.length > 0).toBe(name !== "reap");
+    // reap has a Pushgateway and nothing of AWS to ask; send is not called with delivery: spool.
+    expect(requests.length > 0).toBe(name !== "reap" && name !== "send");
   }
   // Another's role would not do, so the comparison can fail.
   expect(missingRights(template, "PlanRole", deployed("account").aws.requests)).not.toEqual([]);

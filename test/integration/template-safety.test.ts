@@ -11,6 +11,7 @@ import type { Json, Template } from "../support/template.ts";
 
 const BUCKET = "arn:aws:s3:::gridmeter-dev-123456789012-eu-central-1";
 const NAMED = ["PrometheusAuthHeader", "PrometheusCa", "PrometheusClientCert", "PrometheusClientKey", "Tenants"];
+const SENDING = ["AmsCertificate", "AmsKey", "AmsToken", "AmsCa"];
 const EVERYTHING = [
   "MailsAlarms",
   "UsesKmsKey",
@@ -20,7 +21,9 @@ const EVERYTHING = [
   "UsesAmazonPrometheus",
   "UsesVpc",
   "ReservesConcurrency",
-  ...[...NAMED, "PushgatewayAuthHeader"].map((name) => `Names${name}`),
+  "SendsToAms",
+  "NamesAmsSecrets",
+  ...[...NAMED, ...SENDING, "PushgatewayAuthHeader"].map((name) => `Names${name}`),
 ];
 
 let project: Deployment;
@@ -66,6 +69,7 @@ const PARAMETERS: Readonly<Record<string, readonly string[]>> = {
   PlanRole: NAMED,
   AccountRole: [...NAMED, "PushgatewayAuthHeader"],
   ManualRole: [],
+  SendRole: SENDING,
   ReapRole: ["PrometheusCa", "PushgatewayAuthHeader"],
   CheckRole: [...NAMED, "PushgatewayAuthHeader"],
 };
@@ -79,17 +83,18 @@ const ROLES = {
   PlanRole: [
     ...logs("Plan"),
     ...TRACES,
-    ...s3("GetObject", "ledger", "state", "outgoing", "spooled", "config", "damaged"),
-    list("ledger", "state", "outgoing", "spooled", "config", "damaged"),
+    ...s3("GetObject", "ledger", "state", "outgoing", "spooled", "sent", "config", "damaged"),
+    list("ledger", "state", "outgoing", "spooled", "sent", "config", "damaged"),
     ...send("WorkQueue", "FailedInvocations"),
   ],
   AccountRole: [
     ...logs("Account"),
     ...TRACES,
-    ...s3("GetObject", "ledger", "state", "outgoing", "spooled", "config", "scratch", "damaged", "report"),
-    ...s3("PutObject", "ledger", "state", "outgoing", "scratch", "damaged", "report"),
+    ...s3("GetObject", "ledger", "state", "outgoing", "spooled", "sent", "delivery"),
+    ...s3("GetObject", "config", "scratch", "damaged", "report"),
+    ...s3("PutObject", "ledger", "state", "outgoing", "scratch", "damaged", "report", "delivery"),
     ...s3("DeleteObject", "scratch"),
-    list("ledger", "state", "outgoing", "spooled", "config", "scratch", "damaged", "report"),
+    list("ledger", "state", "outgoing", "spooled", "sent", "delivery", "config", "scratch", "damaged", "report"),
     "sqs:ReceiveMessage WorkQueue.Arn",
     "sqs:DeleteMessage WorkQueue.Arn",
     "sqs:GetQueueAttributes WorkQueue.Arn",
@@ -98,10 +103,10 @@ const ROLES = {
   ManualRole: [
     ...logs("Manual"),
     ...TRACES,
-    ...s3("GetObject", "state", "outgoing", "spooled", "damaged", "manual"),
-    ...s3("PutObject", "state", "outgoing", "damaged", "manual"),
+    ...s3("GetObject", "state", "outgoing", "spooled", "sent", "delivery", "damaged", "manual"),
+    ...s3("PutObject", "state", "outgoing", "damaged", "delivery", "manual"),
     ...s3("DeleteObject", "manual/incoming"),
-    list("state", "outgoing", "spooled", "damaged", "manual"),
+    list("state", "outgoing", "spooled", "sent", "delivery", "damaged", "manual"),
     ...send("SpoolQueue", "FailedInvocations"),
   ],
   CheckRole: [
@@ -110,6 +115,18 @@ const ROLES = {
     ...s3("GetObject", "config"),
     list("state", "config"),
     ...["WorkQueue", "WorkDeadLetters", "SpoolQueue"].map((queue) => `sqs:GetQueueAttributes ${queue}.Arn`),
+  ],
+  SendRole: [
+    ...logs("Send"),
+    ...TRACES,
+    ...s3("GetObject", "outgoing", "spooled", "sent", "delivery", "lease", "refused"),
+    ...s3("PutObject", "sent", "delivery", "lease", "refused"),
+    ...s3("DeleteObject", "outgoing", "sent"),
+    list("outgoing", "spooled", "sent", "delivery", "lease", "refused"),
+    "sqs:ReceiveMessage SpoolQueue.Arn",
+    "sqs:DeleteMessage SpoolQueue.Arn",
+    "sqs:GetQueueAttributes SpoolQueue.Arn",
+    ...send("FailedInvocations"),
   ],
   ReapRole: [...logs("Reap"), ...TRACES, ...send("FailedInvocations")],
 } as const;
@@ -120,7 +137,8 @@ describe("roles", () => {
     const withKey = role === "ReapRole" ? [] : KEY;
     const parameterKey = role === "ManualRole" ? [] : ["kms:Decrypt ParameterKmsKeyArn"];
     const asking = ["PlanRole", "AccountRole", "CheckRole"].includes(role) ? METRICS : [];
-    const parameters = (PARAMETERS[role] ?? []).map(parameter);
+    const secrets = role === "SendRole" ? ["secretsmanager:GetSecretValue AmsSecretArns"] : [];
+    const parameters = [...(PARAMETERS[role] ?? []).map(parameter), ...secrets];
     expect([...rights(fullTemplate, role)].sort()).toEqual(
       [...expected, ...INTERFACES, ...withKey, ...parameterKey, ...asking, ...parameters].sort(),
     );
@@ -130,7 +148,9 @@ describe("roles", () => {
   });
 
   test("no name of a parameter opens others", () => {
-    const all = [...NAMED, "PushgatewayAuthHeader"].map((name) => fullTemplate.Parameters[`${name}Parameter`]);
+    const all = [...NAMED, ...SENDING, "PushgatewayAuthHeader"].map(
+      (name) => fullTemplate.Parameters[`${name}Parameter`],
+    );
     for (const { AllowedPattern: pattern, Default: unset } of all) {
       const allowed = new RegExp(pattern);
       expect([unset, "/gridmeter/prod/prometheus-auth-header", "/a"].map((name) => allowed.test(name))).toEqual([
@@ -144,10 +164,11 @@ describe("roles", () => {
     }
   });
 
-  test("the schedules' role may start plan and reap, and keep what failed", () => {
+  test("the schedules' role may start plan, reap and, where it is used, send, and keep what failed", () => {
     expect([...rights(fullTemplate, "ScheduleRole")].sort()).toEqual([
       "lambda:InvokeFunction PlanLambdaFunction.Arn",
       "lambda:InvokeFunction ReapLambdaFunction.Arn",
+      "lambda:InvokeFunction SendLambdaFunction.Arn",
       "sqs:SendMessage FailedInvocations.Arn",
     ]);
   });
@@ -197,7 +218,7 @@ describe("the bucket", () => {
     ]);
   });
 
-  test("lets go of scratch after 2 days and of sent messages after 400, and of nothing of ledger and state", () => {
+  test("lets go of scratch after 2 days, of leases after 30 and of delivered messages after 400, and of nothing of ledger and state", () => {
     const rules: readonly Json[] = properties(template, "DataBucket")["LifecycleConfiguration"].Rules;
     expect(rules.every((rule) => rule.Status === "Enabled")).toBe(true);
     const expiring = rules.flatMap((rule) =>
@@ -206,6 +227,8 @@ describe("the bucket", () => {
     expect(expiring).toEqual([
       ["scratch/", 2],
       ["spooled/", 400],
+      ["sent/", 400],
+      ["lease/", 30],
     ]);
     const others = rules.filter((rule) => !("ExpirationInDays" in rule));
     expect(others).toEqual([
@@ -240,14 +263,17 @@ describe("the bucket", () => {
   });
 });
 
+/** Beside the two that each function has. */
+const OF_SENDING = ["send-refused", "certificate-ends", "unsent-age"];
+
 describe("alarms", () => {
   const alarm = (name: string): Record<string, Json> => properties(template, name);
 
   test("there is one for each of these, and all go to the topic", () => {
-    const alarms = ofType(template, "AWS::CloudWatch::Alarm");
+    const alarms = ofType(fullTemplate, "AWS::CloudWatch::Alarm");
     expect(alarms.map(([, each]) => String(each["AlarmName"]).slice("gridmeter-dev-".length)).sort()).toEqual(
       [
-        ...["plan", "account", "manual", "reap"].flatMap((name) => [`${name}-errors`, `${name}-throttles`]),
+        ...["plan", "account", "manual", "send", "reap"].flatMap((name) => [`${name}-errors`, `${name}-throttles`]),
         "account-failed",
         "work-dead-letters",
         "spool-dead-letters",
@@ -256,8 +282,11 @@ describe("alarms", () => {
         "refused-months",
         "no-success",
         "long-runs",
+        ...OF_SENDING,
       ].sort(),
     );
+    const without = ofType(template, "AWS::CloudWatch::Alarm").map(([, each]) => each["AlarmName"]);
+    expect(without).toHaveLength(alarms.length - OF_SENDING.length - 2);
     for (const [, each] of alarms)
       expect([each["AlarmActions"], each["OKActions"]]).toEqual([["AlarmTopic"], ["AlarmTopic"]]);
   });
@@ -317,6 +346,21 @@ describe("alarms", () => {
       MetricName: "ApproximateAgeOfOldestMessage",
       Dimensions: [{ Name: "QueueName", Value: "SpoolQueue.QueueName" }],
       Threshold: 21_600,
+    });
+  });
+
+  test.each([
+    ["CertificateEnds", "CertificateDaysLeft", "Minimum", "LessThanThreshold", 14],
+    ["UnsentAge", "OldestUnsentSeconds", "Maximum", "GreaterThanThreshold", 21_600],
+    ["SendRefused", "SendRefused", "Sum", "GreaterThanThreshold", 0],
+  ])("%s of the sending", (name, metric, statistic, operator, threshold) => {
+    expect(properties(fullTemplate, name)).toMatchObject({
+      Namespace: "gridmeter",
+      MetricName: metric,
+      Dimensions: [{ Name: "service", Value: "gridmeter-dev" }],
+      Statistic: statistic,
+      ComparisonOperator: operator,
+      Threshold: threshold,
     });
   });
 

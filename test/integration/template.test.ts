@@ -9,7 +9,7 @@ import { accountingEnv } from "../support/functions-world.ts";
 import { ofType, properties, readTemplate } from "../support/template.ts";
 import type { Json, Template } from "../support/template.ts";
 
-const FUNCTIONS = ["plan", "account", "manual", "reap", "check"] as const;
+const FUNCTIONS = ["plan", "account", "manual", "send", "reap", "check"] as const;
 /** Settings that a function has another way: the event, the bucket, or a parameter whose name stands in the environment. */
 const ELSEWHERE = [
   "PUBLISHING_MODE",
@@ -27,7 +27,10 @@ const ELSEWHERE = [
   "PUSHGATEWAY_CA_FILE",
   "METRICS_FILE",
 ];
-const SETTINGS = [...ABOUT.keys()].filter((name) => !ELSEWHERE.includes(name));
+const SETTINGS = [...ABOUT.keys()].filter((name) => !ELSEWHERE.includes(name) && !name.startsWith("AMS_"));
+/** Of sending to AMS; only the function send has them. */
+const SENDING = ["AMS_HOST", "AMS_PORT", "AMS_AUTHN_PORT", "AMS_PROJECT", "AMS_TOPIC"];
+const SENDING_NAMED = ["AMS_CERTIFICATE", "AMS_KEY", "AMS_TOKEN", "AMS_CA"].map((name) => `${name}_PARAMETER`);
 const NAMED = [
   "PROMETHEUS_AUTH_HEADER_PARAMETER",
   "PROMETHEUS_CA_PARAMETER",
@@ -47,6 +50,8 @@ const OPTIONAL = {
   VPC_SUBNET_IDS: "subnet-0123abcd,subnet-4567abcd",
   VPC_SECURITY_GROUP_IDS: "sg-0123abcd",
   PLAN_RESERVED_CONCURRENCY: "1",
+  DELIVERY: "ams",
+  AMS_SECRET_ARNS: "arn:aws:secretsmanager:eu-central-1:123456789012:secret:ams-key-0123ab",
 };
 /** Settings of which one excludes another of those above; they are packaged on their own. */
 const INSTEAD: readonly string[] = ["PROMETHEUS_SIGV4_REGION", "TENANTS_OBJECT"];
@@ -62,7 +67,9 @@ const valueOf = (name: string): string =>
   (name.endsWith("_PARAMETER") ? `/gridmeter/prod/${name.toLowerCase()}` : "");
 const SECRET = "Bearer do-not-put-me-into-a-template";
 
-const CONDITIONS = NAMED.filter((name) => name.endsWith("_PARAMETER")).map((name) => `Names${titled(name)}`);
+const CONDITIONS = [...NAMED, ...SENDING_NAMED]
+  .filter((name) => name.endsWith("_PARAMETER"))
+  .map((name) => `Names${titled(name)}`);
 
 /** PROMETHEUS_CA_PARAMETER is PrometheusCa. */
 function titled(name: string): string {
@@ -84,7 +91,9 @@ beforeAll(async () => {
   bare = await project.package(["--package", "bare"], project.offline);
   const values = (without: readonly string[]): Record<string, string> =>
     Object.fromEntries(
-      [...SETTINGS, ...NAMED].filter((name) => !without.includes(name)).map((name) => [name, valueOf(name)]),
+      [...SETTINGS, ...NAMED, ...SENDING, ...SENDING_NAMED]
+        .filter((name) => !without.includes(name))
+        .map((name) => [name, valueOf(name)]),
     );
   const env = { ...project.offline, ...OPTIONAL, PROMETHEUS_AUTH_HEADER: SECRET };
   const packaged = (folder: string, without: readonly string[]): Promise<Ended> =>
@@ -104,6 +113,8 @@ beforeAll(async () => {
     "UsesAmazonPrometheus",
     "UsesVpc",
     "ReservesConcurrency",
+    "SendsToAms",
+    "NamesAmsSecrets",
     ...CONDITIONS,
   ]);
 }, 300_000);
@@ -289,8 +300,22 @@ describe("functions", () => {
     },
   );
 
-  // Not reap: it is bundled with the reader of settings but asks it for the Pushgateway's alone.
-  test.each(FUNCTIONS.filter((name) => name !== "reap"))(
+  test("send has all that sending to AMS takes, and names of parameters in place of secrets; no other has them", () => {
+    for (const setting of [...SENDING, ...SENDING_NAMED]) {
+      expect(variables(fullTemplate, "send")).toHaveProperty(setting, valueOf(setting));
+      expect(variables(template, "send")).not.toHaveProperty(setting);
+      expect(variables(fullTemplate, "account")).not.toHaveProperty(setting);
+    }
+    const of = (which: Template) => ["account", "manual", "send"].map((name) => variables(which, name)["DELIVERY"]);
+    expect([of(template), of(fullTemplate)]).toEqual([
+      ["spool", "spool", "spool"],
+      ["ams", "ams", "ams"],
+    ]);
+    expect(template.Parameters["Delivery"]).toMatchObject({ Default: "spool", AllowedValues: ["spool", "ams"] });
+  });
+
+  // Not reap and send: they are bundled with the reader of settings but ask it for a few parameters alone.
+  test.each(FUNCTIONS.filter((name) => name !== "reap" && name !== "send"))(
     "%s is given every variable that its sources ask for",
     async (name) => {
       const asked = await variablesAskedFor(project.folder, name);
@@ -324,6 +349,9 @@ describe("queues", () => {
 
   test("the spool queue waits long enough for a round, and no function may run longer than Lambda lets it", () => {
     expect(queue("SpoolQueue")["VisibilityTimeout"]).toBe(300);
+    expect(properties(fullTemplate, "SpoolQueue")["VisibilityTimeout"]).toBe(
+      6 * lambda(fullTemplate, "send")["Timeout"],
+    );
     expect(Math.max(...FUNCTIONS.map((name) => lambda(template, name)["Timeout"]))).toBeLessThanOrEqual(900);
   });
 
@@ -351,10 +379,11 @@ describe("queues", () => {
       DestinationConfig: { OnFailure: { Destination: "FailedInvocations.Arn" } },
       MaximumRetryAttempts: 2,
     };
-    expect(found).toHaveLength(3);
+    expect(found).toHaveLength(4);
     expect(Object.fromEntries(found)).toMatchObject({
       [logicalId("plan")]: expected,
       [logicalId("manual")]: expected,
+      [logicalId("send")]: expected,
       [logicalId("reap")]: expected,
     });
   });
@@ -384,6 +413,19 @@ describe("queues", () => {
       expect(lambda(template, name)).not.toHaveProperty("RecursiveLoop");
   });
 
+  test("send takes the spooler's place at the spool queue with delivery: ams, and only then", () => {
+    const mappings = ofType(fullTemplate, "AWS::Lambda::EventSourceMapping").map(([, each]) => each);
+    expect(mappings).toContainEqual({
+      BatchSize: 1,
+      EventSourceArn: "SpoolQueue.Arn",
+      FunctionName: "SendLambdaFunction.Arn",
+      Enabled: true,
+      FunctionResponseTypes: ["ReportBatchItemFailures"],
+      ScalingConfig: { MaximumConcurrency: 2 },
+    });
+    expect(mappings).toHaveLength(2);
+  });
+
   test("all are encrypted", () => {
     const queues = ofType(template, "AWS::SQS::Queue");
     expect(queues.map(([, each]) => each["SqsManagedSseEnabled"])).toEqual(queues.map(() => true));
@@ -395,8 +437,10 @@ describe("schedules", () => {
   test.each([
     ["PlanSchedule", "cron(0 6 * * ? *)", "plan", "auto.json"],
     ["ReapSchedule", "rate(1 hour)", "reap", "reap.json"],
+    ["SendSchedule", "rate(15 minutes)", "send", "send-sweep.json"],
   ])("%s starts its function, tries again, and keeps what failed", async (name, expression, target, file) => {
-    const schedule = properties(template, name);
+    expect(name in template.Resources).toBe(name !== "SendSchedule");
+    const schedule = properties(fullTemplate, name);
     expect(schedule).toMatchObject({
       ScheduleExpression: `${name}Expression`,
       ScheduleExpressionTimezone: "UTC",

@@ -1,6 +1,7 @@
 import fsp from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
+import type { ObjectStore } from "../../lib/accounting/store/store.ts";
 import type { Unit } from "../../lib/accounting/model/tenant.ts";
 import { lockText, ownIdentity } from "../../lib/accounting/delivery/lock.ts";
 import { Random } from "../simulator/index.ts";
@@ -40,7 +41,7 @@ export function outboxDeaths(kind: OutboxKind, deaths: "every" | number): void {
       const own: Unit = { ...unit, submitHost: `host-${Math.floor(killed / DEATHS_A_UNIT)}` };
       const { died } = await untilStep(step, () => runAgain(subject.one, [own]));
       together.push(...queueViolations(await bodiesIn(subject.root), generationOf));
-      await bury(subject.root);
+      await bury(subject.root, subject.two.store);
       // ssmsend and the next run come in every order, so that a death meets what was sent and what was not.
       if (killed % 3 === 0) sent.push(...(await kind.take(subject.root)));
       await runAgain(subject.two, killed % 2 === 0 ? [own] : []);
@@ -79,8 +80,12 @@ async function bodiesIn(root: string): Promise<readonly string[]> {
   return Promise.all(files.map((name) => fsp.readFile(name, "utf8")));
 }
 
-/** What a process left that is dead: its locks are those of a process that runs no more. */
-async function bury(root: string): Promise<void> {
+/** What a process left that is dead: its locks and leases are those of a process that runs no more. */
+async function bury(root: string, store: ObjectStore): Promise<void> {
+  for (const key of await store.list("lease/")) {
+    const { body } = (await store.get(key))!;
+    await store.put(key, body.replace(/"started":"[^"]*"/, '"started":"1"'));
+  }
   const folder = join(root, ".gridmeter");
   for (const name of await fsp.readdir(folder).catch(() => [])) {
     // In place: locks on messages are further names of the same file.

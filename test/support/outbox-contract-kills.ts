@@ -10,6 +10,8 @@ export const RANDOM_KILLS = {
   manual: rounds(30),
   /** `gridmeter spool`, with SIGKILL: spool-kills */
   spooler: rounds(110, 10),
+  /** `gridmeter send`, with SIGKILL, two at once: send-kills */
+  sender: rounds(160, 16),
   /** publishing and the spooler in one process, at calls and at what they write: outbox-contract */
   outbox: rounds(16),
 } as const;

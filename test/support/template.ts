@@ -28,7 +28,7 @@ export async function readTemplate(
   parameters: Readonly<Record<string, string>> = {},
 ): Promise<Template> {
   const file = join(folder, "cloudformation-template-update-stack.json");
-  return settle(JSON.parse(await readFile(file, "utf8")), whole(conditions), { ...PSEUDO, ...parameters });
+  return settled(JSON.parse(await readFile(file, "utf8")), conditions, parameters);
 }
 
 /** A template that is written by hand, or a part of one, for the stage dev; otherwise as `readTemplate`. */
@@ -38,12 +38,17 @@ export async function readWritten(
   parameters: Readonly<Record<string, string>> = {},
 ): Promise<Template> {
   const text = (await readFile(file, "utf8")).replaceAll("${sls:stage}", "dev");
-  return settle(parse(text, { merge: true }), whole(conditions), { ...PSEUDO, ...parameters });
+  return settled(parse(text, { merge: true }), conditions, parameters);
 }
 
-/** With what holds where nothing else is said. */
-function whole(conditions: readonly string[]): readonly string[] {
-  return conditions.includes("AdoptsBucket") ? conditions : [...conditions, "MakesBucket"];
+function settled(raw: Json, given: readonly string[], parameters: Readonly<Record<string, string>>): Template {
+  // What holds where nothing else is said.
+  const conditions = given.includes("AdoptsBucket") ? given : [...given, "MakesBucket"];
+  const template: Template = settle(raw, conditions, { ...PSEUDO, ...parameters });
+  const there = Object.entries(template.Resources ?? {}).filter(
+    ([, { Condition }]) => Condition === undefined || conditions.includes(Condition),
+  );
+  return { ...template, Resources: Object.fromEntries(there) };
 }
 
 function settle(value: Json, conditions: readonly string[], known: Readonly<Record<string, string>>): Json {

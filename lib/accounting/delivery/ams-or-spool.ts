@@ -24,9 +24,10 @@ export async function deliveryOf(store: ObjectStore): Promise<Delivery | undefin
   }
 }
 
-/** Says which way holds from now on. Written only where it changes. @throws GridmeterError `store_failed` */
+/** Says which way holds from now on. Written only where that changes. @throws GridmeterError `store_failed` */
 export async function setDelivery(store: ObjectStore, delivery: Delivery): Promise<void> {
   const held = await store.get(KEY);
+  if (held === undefined && delivery === "spool") return;
   const body = `${JSON.stringify({ v: 1, delivery })}\n`;
   if (held?.body !== body) await store.put(KEY, body);
 }

@@ -305,8 +305,8 @@ export function judge({ text }: TakenMessage, store: Pick<S3Store, "place" | "ow
   return { kind: "announced", key, unit };
 }
 
-/** Puts a queue message where it can be looked at, with the reason beside it; the same message twice is one object. */
-async function setAside(text: string, reason: string, store: S3Store): Promise<string> {
+/** Puts a queue message where it can be looked at, with the reason beside it; the same message twice is one object. Gives its key. */
+export async function setAside(text: string, reason: string, store: S3Store): Promise<string> {
   const key = `refused/queue/${bodyHash(text)}`;
   await store.put(`${key}.reason`, `${reason}\n`);
   await store.put(key, text, { absent: true });

@@ -43,12 +43,6 @@ export type SendReport = {
 /** APEL's service takes less than 1 MB, signature and base64 included. */
 const LARGEST_SIGNED = 1_000_000;
 
-/** A message that is ready to be sent. */
-type Ready = {
-  readonly facts: Pick<MessageReport, "kind" | "units" | "bytes" | "signedBytes">;
-  readonly signed: string;
-};
-
 /** What of a message is known before it is signed. */
 export type Examined = Pick<MessageReport, "kind" | "units" | "bytes"> & {
   /** why it must not be sent */
@@ -115,27 +109,21 @@ export class Sender {
     const { fault, keys: _, ...examined } = examine(text, this.now());
     const report = { message: name, ...examined };
     if (fault !== undefined) return { ...report, status: "refused", reason: fault };
-    const { facts, signed } = this.#sign(examined, text);
-    const { signedBytes = 0 } = facts;
-    if (signedBytes > LARGEST_SIGNED)
-      return {
-        ...report,
-        ...facts,
-        status: "refused",
-        reason: `it has ${signedBytes} bytes once it is signed, more than the ${LARGEST_SIGNED} that AMS takes`,
-      };
-    if (this.dryRun) return { ...report, ...facts, status: "would_send" };
+    const signed = signMessage(text, this.#identity);
+    // As base64 has it.
+    const signedBytes = Math.ceil(signed.length / 3) * 4;
+    const whole = { ...report, signedBytes };
+    if (signedBytes > LARGEST_SIGNED) {
+      const reason = `it has ${signedBytes} bytes once it is signed, more than the ${LARGEST_SIGNED} that AMS takes`;
+      return { ...whole, status: "refused", reason };
+    }
+    if (this.dryRun) return { ...whole, status: "would_send" };
     try {
-      return { ...report, ...facts, status: "sent", amsId: await this.#client.publish({ id, signed }, before) };
+      return { ...whole, status: "sent", amsId: await this.#client.publish({ id, signed }, before) };
     } catch (thrown) {
       if (!(thrown instanceof GridmeterError) || thrown.code !== "message_too_large") throw thrown;
-      return { ...report, ...facts, status: "refused", reason: thrown.message };
+      return { ...whole, status: "refused", reason: thrown.message };
     }
-  }
-
-  #sign(examined: Omit<Examined, "keys">, text: string): Ready {
-    const signed = signMessage(text, this.#identity);
-    return { facts: { ...examined, signedBytes: Math.ceil(signed.length / 3) * 4 }, signed };
   }
 }
 

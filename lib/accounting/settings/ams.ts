@@ -1,5 +1,6 @@
 import { readdirSync } from "node:fs";
 import { join, resolve } from "node:path";
+import type { z } from "zod";
 import type { Raw } from "../../shared/config-values.ts";
 import { GridmeterError, errorText } from "../../shared/errors.ts";
 import { readTextFile } from "../../shared/fs.ts";
@@ -74,13 +75,7 @@ export function loadAms(request: AmsRequest): AmsSettings {
   };
   const trusted = authoritiesOf(ssm.capath);
   return {
-    place: {
-      host: full.AMS_HOST,
-      port: full.AMS_PORT,
-      authnPort: full.AMS_AUTHN_PORT,
-      project: full.AMS_PROJECT,
-      topic: full.AMS_TOPIC,
-    },
+    place: placeOf(full),
     certificate: own("AMS_CERTIFICATE", full.AMS_CERTIFICATE),
     key: own("AMS_KEY", full.AMS_KEY),
     ...tokenOf(tokenFile === undefined ? undefined : resolve(directory, tokenFile), ssm.token),
@@ -88,6 +83,31 @@ export function loadAms(request: AmsRequest): AmsSettings {
     ...(ssm.source === undefined ? {} : { source: ssm.source }),
     warnings: trusted.warnings,
     nameWarnings: problemLines([...names.unset, ...names.warnings], []),
+  };
+}
+
+const placeSettings = amsSettings.pick({
+  AMS_HOST: true,
+  AMS_PORT: true,
+  AMS_AUTHN_PORT: true,
+  AMS_PROJECT: true,
+  AMS_TOPIC: true,
+});
+
+/** Where AMS is, for a function, which has certificate and key another way. @throws GridmeterError `config_invalid` */
+export function amsPlace(env: Raw): AmsSettings["place"] {
+  const { full, problems } = readSettings(placeSettings, placeSettings.partial(), env);
+  if (full === undefined) throw configurationError(problems, [], "nothing was sent");
+  return placeOf(full);
+}
+
+function placeOf(read: z.output<typeof placeSettings>): AmsSettings["place"] {
+  return {
+    host: read.AMS_HOST,
+    port: read.AMS_PORT,
+    authnPort: read.AMS_AUTHN_PORT,
+    project: read.AMS_PROJECT,
+    topic: read.AMS_TOPIC,
   };
 }
 

@@ -37,6 +37,18 @@ const listOf = (prefix: string): Parse =>
 const PARSERS: ReadonlyMap<string, Parse> = new Map<string, Parse>([
   ["ALARM_EMAIL", matching(/^\S+@\S+$/, "is not an address of mail. Write NAME@HOST")],
   ["ALARM_KMS_KEY_ARN", key],
+  ["AMS_CA_PARAMETER", parameterName],
+  ["AMS_CERTIFICATE_PARAMETER", parameterName],
+  ["AMS_KEY_PARAMETER", parameterName],
+  [
+    "AMS_SECRET_ARNS",
+    matching(
+      /^arn:[a-z-]+:secretsmanager:[a-z0-9-]+:\d{12}:secret:[^,\s]+( ?, ?arn:[a-z-]+:secretsmanager:[a-z0-9-]+:\d{12}:secret:[^,\s]+)*$/,
+      "is not a list of the ARNs of secrets. Write arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME, separated by commas",
+    ),
+  ],
+  ["AMS_TOKEN_PARAMETER", parameterName],
+  ["DELIVERY", oneOf("spool", "ams")],
   [
     "EXISTING_BUCKET",
     matching(

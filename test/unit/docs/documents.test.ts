@@ -29,6 +29,7 @@ const GUIDES = [
   "docs/run.md",
   "docs/correct.md",
   "docs/report.md",
+  "docs/sending.md",
 ];
 /** Variables that other programs have named. */
 const COMMON = ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"];

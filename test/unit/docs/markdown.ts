@@ -19,6 +19,7 @@ export const WRITTEN = [
   "docs/run.md",
   "docs/report.md",
   "docs/security.md",
+  "docs/sending.md",
   "docs/ssmsend-host.md",
 ];
 

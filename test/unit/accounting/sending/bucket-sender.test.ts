@@ -70,7 +70,7 @@ test("what is outgoing is sent, newest generations only, and lies in sent/ with 
   const keys = await write(7, other);
   const { statuses, errors, messages } = await send();
   expect([statuses.toSorted(), errors]).toEqual([["sent", "sent", "sent", "sent", "superseded", "superseded"], []]);
-  expect(generations().toSorted()).toEqual([2, 2, 7, 7]);
+  expect(generations().toSorted((a, b) => a - b)).toEqual([2, 2, 7, 7]);
   expect(await store.list("outgoing/")).toEqual([]);
   for (const key of [...second, ...keys]) {
     const sent = key.replace("outgoing/", "sent/");

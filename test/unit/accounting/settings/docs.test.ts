@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { SELF_METRICS } from "../../../../lib/agent/metrics/self.ts";
 import { OPENPAI_METRICS } from "../../../../lib/agent/openpai/catalogue.ts";
-import { ABOUT, runSettings, tenantSettings } from "../../../../lib/accounting/settings/table.ts";
+import { ABOUT, amsSettings, runSettings, tenantSettings } from "../../../../lib/accounting/settings/table.ts";
 import { parseSettings } from "../../../../lib/accounting/settings/load.ts";
 import { ERRORS } from "../../../../lib/shared/errors.ts";
 import { GPU_METRICS, NODE_METRICS } from "../../../../lib/agent/probes/common/metric-families.ts";
@@ -18,7 +18,7 @@ test.each(generatedDocs())("$path is what the tables say (else: npm run docs)", 
 
 test("every setting and every error code is documented", () => {
   const [configuration, errors] = generatedDocs().map(({ text }) => text);
-  const names = [...Object.keys(runSettings.shape), ...Object.keys(tenantSettings.shape)];
+  const names = [runSettings, tenantSettings, amsSettings].flatMap(({ shape }) => Object.keys(shape));
   expect([...ABOUT.keys()]).toEqual(names);
   for (const name of names) expect(configuration).toContain(`| \`${name}\``);
   for (const code of Object.keys(ERRORS)) {
