@@ -281,7 +281,7 @@ describe("a month that takes more than one invocation", () => {
   }, 120_000);
 
   test("a run that comes to no end goes to the dead letters with its reason, and not on", async () => {
-    const slow = await startSlowProxy(prometheus.url, 400);
+    const slow = await startSlowProxy(prometheus.url, 150);
     try {
       const one = await deployed(moto, slow.url, { NAMESPACE: MIXED, TENANTS_PARAMETER: "", QUERY_CONCURRENCY: "1" });
       const account = await lambda("account", one.env);
