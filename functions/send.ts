@@ -13,20 +13,26 @@ import { awsRemedy, failureText } from "../lib/accounting/store/aws.ts";
 import type { S3Store } from "../lib/accounting/store/s3.ts";
 import { GridmeterError, errorText } from "../lib/shared/errors.ts";
 import { shapeText } from "../lib/shared/text.ts";
-import { type Parts, delivery, lambdaParts, logger, metrics, needed, neededStore } from "./common/runtime.ts";
+import {
+  type Parts,
+  delivery,
+  invocation,
+  lambdaParts,
+  logger,
+  metrics,
+  needed,
+  neededStore,
+} from "./common/runtime.ts";
 import { parameterText } from "./common/settings.ts";
 
 const parts = lambdaParts(process.env);
 
 /** Sends outgoing messages to APEL's messaging service: those that the queue announces, and on schedule all that it did not announce. */
-export const handler = async (event: unknown, context: Context) => {
-  logger.addContext(context);
-  return send(
-    event,
-    { now: () => Math.floor(Date.now() / 1000), remaining: () => context.getRemainingTimeInMillis() },
-    parts,
-  );
-};
+export const handler = async (event: unknown, context: Context) =>
+  invocation(context, () => {
+    const remaining = (): number => context.getRemainingTimeInMillis();
+    return send(event, { now: () => Math.floor(Date.now() / 1000), remaining }, parts);
+  });
 
 type Clocks = {
   /** epoch seconds */

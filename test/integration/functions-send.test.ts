@@ -20,7 +20,7 @@ import { type Authority, type Identity, encrypted, makeAuthority } from "../supp
 import { drain, takeEvent } from "../support/work-queue.ts";
 
 // Else the logger and the metrics write past the console that is watched here.
-vi.hoisted(() => (process.env["POWERTOOLS_DEV"] = "true"));
+vi.hoisted(() => Object.assign(process.env, { POWERTOOLS_DEV: "true", POWERTOOLS_METRICS_DISABLED: "false" }));
 
 let moto: Moto;
 let ams: AmsServer;

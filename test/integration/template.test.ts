@@ -308,10 +308,11 @@ describe("functions", () => {
     }
     const of = (which: Template) => ["account", "manual", "send"].map((name) => variables(which, name)["DELIVERY"]);
     expect([of(template), of(fullTemplate)]).toEqual([
-      ["spool", "spool", "spool"],
-      ["ams", "ams", "ams"],
+      ["Delivery", "Delivery", "Delivery"],
+      ["Delivery", "Delivery", "Delivery"],
     ]);
     expect(template.Parameters["Delivery"]).toMatchObject({ Default: "spool", AllowedValues: ["spool", "ams"] });
+    expect(fullTemplate.Parameters["Delivery"]).toMatchObject({ Default: "ams" });
   });
 
   // Not reap and send: they are bundled with the reader of settings but ask it for a few parameters alone.

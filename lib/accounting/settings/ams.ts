@@ -8,7 +8,7 @@ import { LARGEST_PEM, NO_CERTIFICATE, firstCertificate } from "../../shared/pem.
 import { LARGEST_TEXT, type LoadRequest, gathered } from "./load.ts";
 import { configurationError, problemLines, readSettings } from "./problems.ts";
 import { type SsmConfig, parseSsmConfig } from "./ssm-config.ts";
-import { ABOUT, amsSettings } from "./table.ts";
+import { ABOUT, amsPlaceSettings, amsSettings } from "./table.ts";
 
 /** A PEM text, and how messages call the place that it is from. */
 type NamedText = { readonly name: string; readonly pem: string };
@@ -86,22 +86,14 @@ export function loadAms(request: AmsRequest): AmsSettings {
   };
 }
 
-const placeSettings = amsSettings.pick({
-  AMS_HOST: true,
-  AMS_PORT: true,
-  AMS_AUTHN_PORT: true,
-  AMS_PROJECT: true,
-  AMS_TOPIC: true,
-});
-
 /** Where AMS is, for a function, which has certificate and key another way. @throws GridmeterError `config_invalid` */
 export function amsPlace(env: Raw): AmsSettings["place"] {
-  const { full, problems } = readSettings(placeSettings, placeSettings.partial(), env);
+  const { full, problems } = readSettings(amsPlaceSettings, amsPlaceSettings.partial(), env);
   if (full === undefined) throw configurationError(problems, [], "nothing was sent");
   return placeOf(full);
 }
 
-function placeOf(read: z.output<typeof placeSettings>): AmsSettings["place"] {
+function placeOf(read: z.output<typeof amsPlaceSettings>): AmsSettings["place"] {
   return {
     host: read.AMS_HOST,
     port: read.AMS_PORT,

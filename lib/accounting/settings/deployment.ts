@@ -5,7 +5,7 @@ import { readEnvFile } from "./env-file.ts";
 import { judgeSettings } from "./load.ts";
 import { DEPLOYMENT, judgeNames } from "./names.ts";
 import { problemLines, readSettings } from "./problems.ts";
-import { ABOUT, tenantSettings } from "./table.ts";
+import { ABOUT, amsPlaceSettings, tenantSettings } from "./table.ts";
 
 type Parse = (text: string) => Parsed<unknown>;
 
@@ -43,8 +43,8 @@ const PARSERS: ReadonlyMap<string, Parse> = new Map<string, Parse>([
   [
     "AMS_SECRET_ARNS",
     matching(
-      /^arn:[a-z-]+:secretsmanager:[a-z0-9-]+:\d{12}:secret:[^,\s]+( ?, ?arn:[a-z-]+:secretsmanager:[a-z0-9-]+:\d{12}:secret:[^,\s]+)*$/,
-      "is not a list of the ARNs of secrets. Write arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME, separated by commas",
+      /^arn:[a-z-]+:secretsmanager:[^\s,*]+(?: ?, ?arn:[a-z-]+:secretsmanager:[^\s,*]+)*$/,
+      "is not a list of ARNs of secrets. Write arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME-ID, several with commas between them",
     ),
   ],
   ["AMS_TOKEN_PARAMETER", parameterName],
@@ -156,7 +156,13 @@ export function judgeDeployment(deployment: Deployment): JudgedDeployment {
   const file = readEnvFile(envFile, env);
   const shell = Object.fromEntries(Object.entries(env).filter(([name]) => !file.values.has(name)));
   const names = judgeNames(file, shell, [...DEPLOYMENT, ...OF_AWS]);
-  const own = [...stageProblems(deployment), ...names.problems, ...formProblems(texts), ...networkProblems(texts)];
+  const own = [
+    ...stageProblems(deployment),
+    ...names.problems,
+    ...formProblems(texts),
+    ...networkProblems(texts),
+    ...sendingProblems(texts),
+  ];
   const isConfigured = hasSettings(env, texts) || own.length > 0;
   const settings =
     !isConfigured && BARE_STAGES.includes(stage) ? undefined : accountingSettings(deployment, filledOnly(env), texts);
@@ -186,6 +192,7 @@ function hasSettings(env: Raw, texts: Raw): boolean {
 }
 /** What serverless.yml puts where nothing is set. */
 const DEFAULTS: ReadonlyMap<string, string> = new Map([
+  ["DELIVERY", "spool"],
   ["PLAN_RESERVED_CONCURRENCY", "0"],
   ["ROLE_PATH", "/"],
 ]);
@@ -250,6 +257,18 @@ function networkProblems(texts: Raw): Problem[] {
       ? []
       : [{ setting: unset, text: `is not set, but ${set} is. ${why}` }],
   );
+}
+
+/** What the function send needs, where it is to send. */
+function sendingProblems(texts: Raw): Problem[] {
+  if (texts["DELIVERY"] !== "ams") return [];
+  const unset = ["AMS_CERTIFICATE_PARAMETER", "AMS_KEY_PARAMETER"].filter((name) => texts[name] === undefined);
+  const problem =
+    'is not set, but DELIVERY is ams. Store the PEM text with "aws ssm put-parameter --type SecureString", and name the parameter here';
+  return [
+    ...readSettings(amsPlaceSettings, amsPlaceSettings.partial(), texts).problems,
+    ...unset.map((setting) => ({ setting, text: problem })),
+  ];
 }
 
 /** The settings of the accounting as the functions will read them; `texts` are filled ones. */

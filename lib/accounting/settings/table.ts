@@ -378,6 +378,15 @@ export const amsSettings = z.object({
   }),
 });
 
+/** Those that say where AMS is; a function has certificate and key another way. */
+export const amsPlaceSettings = amsSettings.pick({
+  AMS_HOST: true,
+  AMS_PORT: true,
+  AMS_AUTHN_PORT: true,
+  AMS_PROJECT: true,
+  AMS_TOPIC: true,
+});
+
 export type TenantValues = z.output<typeof tenantSettings>;
 
 /** All settings by name, with what a person reads about them, in the order of the documentation. */

@@ -85,8 +85,8 @@ test("what is no lease holds nobody up", async () => {
   const [key = ""] = await store.list("lease/");
   for (const text of ["", "hello", "{}", '{"v":2}']) {
     await store.put(key, text);
-    const lease = leaseOf(await take());
-    expect(lease).toBeDefined();
-    await lease.release();
+    const taking = await take();
+    expect(taking).toHaveProperty("lease");
+    await leaseOf(taking).release();
   }
 });

@@ -11,7 +11,7 @@ const SITE = {
   BENCHMARK_VALUE: "15.0",
 };
 /** What serverless.yml puts where nothing is set. */
-const DEFAULTS = { PLAN_RESERVED_CONCURRENCY: "0", ROLE_PATH: "/", KMS_KEY_ARN: "" };
+const DEFAULTS = { DELIVERY: "spool", PLAN_RESERVED_CONCURRENCY: "0", ROLE_PATH: "/", KMS_KEY_ARN: "" };
 
 /** What osls hands over when the shell has these variables: the accounting's in the functions, the others as parameters. */
 function given(env: Record<string, string>, more: Partial<Deployment> = {}): Deployment {
@@ -31,6 +31,41 @@ const problems = (env: Record<string, string>, more: Partial<Deployment> = {}): 
 
 test("the settings of a site are right", () => {
   expect(judgeDeployment(given(SITE))).toEqual({ problems: [], warnings: [] });
+});
+
+describe("sending to AMS", () => {
+  const SENDING = {
+    ...SITE,
+    DELIVERY: "ams",
+    AMS_HOST: "msg.argo.grnet.gr",
+    AMS_CERTIFICATE_PARAMETER: "/gridmeter/prod/ams-certificate",
+    AMS_KEY_PARAMETER: "/gridmeter/prod/ams-key",
+  };
+
+  test("needs host, certificate and key, and nothing else", () => {
+    expect(problems(SENDING)).toEqual([]);
+    const { AMS_HOST: _, AMS_KEY_PARAMETER: _key, ...rest } = SENDING;
+    expect(problems(rest)).toEqual([
+      "AMS_HOST: is not set. Write for example AMS_HOST=msg.argo.grnet.gr.",
+      expect.stringMatching(/^AMS_KEY_PARAMETER: is not set, but DELIVERY is ams\. Store the PEM text/),
+    ]);
+    expect(problems({ ...rest, DELIVERY: "spool" })).toEqual([]);
+  });
+
+  test.each([
+    ["DELIVERY", "both", /is not one of spool, ams/],
+    ["AMS_HOST", "https://msg.argo.grnet.gr", /is no host's name/],
+    ["AMS_PORT", "https", /is not a whole number/],
+    ["AMS_KEY_PARAMETER", "ams-key", /is not the whole name of a parameter/],
+    ["AMS_SECRET_ARNS", "ams-key", /is not a list of ARNs of secrets/],
+    [
+      "AMS_SECRET_ARNS",
+      "arn:aws:secretsmanager:eu-central-1:123456789012:secret:*",
+      /is not a list of ARNs of secrets/,
+    ],
+  ])("%s=%s is refused", (name, text, message) => {
+    expect(problems({ ...SENDING, [name]: text })).toEqual([expect.stringMatching(message)]);
+  });
 });
 
 describe("without all settings", () => {
