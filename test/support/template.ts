@@ -43,7 +43,7 @@ export async function readWritten(
 
 function settled(raw: Json, given: readonly string[], parameters: Readonly<Record<string, string>>): Template {
   // What holds where nothing else is said.
-  const conditions = given.includes("AdoptsBucket") ? given : [...given, "MakesBucket"];
+  const conditions = ["WatchesSuccess", ...given, ...(given.includes("AdoptsBucket") ? [] : ["MakesBucket"])];
   const template: Template = settle(raw, conditions, { ...PSEUDO, ...parameters });
   const there = Object.entries(template.Resources ?? {}).filter(
     ([, { Condition }]) => Condition === undefined || conditions.includes(Condition),
