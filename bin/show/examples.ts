@@ -33,6 +33,11 @@ export const EXAMPLES: Readonly<Record<string, readonly Example[]>> = {
     [`spool --source s3://BUCKET/PREFIX ${QUEUE}`, "until SIGTERM"],
     [`spool --source s3://BUCKET/PREFIX ${QUEUE} --once`, "one pass, for cron"],
   ],
+  send: [
+    ["send --ssm-config /etc/apel/sender.cfg --dry-run", "check certificate, AMS and topic; nothing is sent"],
+    ["send --ssm-config /etc/apel/sender.cfg", "what ssmsend's queue holds"],
+    ["send -e kapel.env --source s3://BUCKET/PREFIX", "what waits in a bucket"],
+  ],
   version: [["version --json", "for a report of a fault"]],
   completion: [
     ["completion bash > /etc/bash_completion.d/gridmeter", "for all users of bash"],
