@@ -126,7 +126,7 @@ test(`${KILLS} spoolers killed with SIGKILL at random instants (seed "${SEED}")`
       const index = first + Math.floor(random.unit() * AT_A_TIME);
       const unit = units[index]!;
       const generation = (generations[index]! += 1);
-      if ((tried += 1) % 20 === 0) await poison(unit, generation);
+      if ((tried += 1) % 10 === 0) await poison(unit, generation);
       else {
         const keys = await publishGeneration(store, unit, generation);
         published.push({ unit: index, generation });
@@ -169,7 +169,7 @@ test(`${KILLS} spoolers killed with SIGKILL at random instants (seed "${SEED}")`
       const atQueue = progress.killed % 2 === 0;
       const { first, last } = atQueue
         ? requests(proxy, 1 + random.unit() * 3, ({ target }) => target !== undefined)
-        : requests(proxy, 1 + random.unit() ** 1.5 * 50, () => true);
+        : requests(proxy, 1 + random.unit() ** 1.5 * 80, () => true);
       await first;
       await Promise.race([last, sleep(atQueue ? 10_000 : 4000)]);
       await sleep(random.unit() * 20);
