@@ -84,7 +84,9 @@ describe.each([
   test("the agent takes little memory, though nothing is set for Node", async () => {
     const tools = standIns({ containers: 2, gpus: 2 });
     const config = writeConfig(cwd, { listen: "127.0.0.1:0", probes: standInProbes(tools, 1, 1) });
-    const agent = await startAgent({ program, cwd, args: ["--config", config], env: { PATH: tools.path } });
+    // What the systemd unit and the image start; by way of gridmeter.cjs the accounting's text is in memory too.
+    const own = [node, join(cwd, "gridmeter-agent.cjs")];
+    const agent = await startAgent({ program: own, cwd, args: ["--config", config], env: { PATH: tools.path } });
     try {
       for (let scrapes = 0; scrapes < 5; scrapes++) {
         await setTimeout(1000);

@@ -126,7 +126,7 @@ test(`${KILLS} writers killed at random instants beside the real python-dirq rea
   const objects = new DirectoryStore(store);
   expect(await objects.list("outgoing/")).toEqual([]);
   const refused = (await objects.list("refused/")).filter((key) => key.endsWith(".reason"));
-  for (const key of refused) expect((await objects.get(key))?.body).toMatch(/came after generation \d+ was spooled/);
+  for (const key of refused) expect((await objects.get(key))?.body).toMatch(/came after generation \d+ was delivered/);
   const left = (await readdir(queue, { recursive: true })).filter((path) =>
     /^[0-9a-f]{8}\/[0-9a-f]{14}(\.lck)?$/.test(path),
   );
