@@ -164,7 +164,7 @@ test(`${KILLS} senders from a bucket, killed at random instants (seed "${SEED}")
   expect(await store.list("outgoing/")).toEqual([]);
   expect(await store.list("refused/")).toEqual([]);
   expect(spoolingViolations({ sent: taken(), written, generationOf })).toEqual([]);
-  expect(ams.published.length).toBeGreaterThan(KILLS / 2);
+  expect(ams.published.length).toBeGreaterThan(isLong ? KILLS / 2 : 0);
   // Among a tenth of the kills not each kind of fault is met.
   expect(met.size).toBeGreaterThan(isLong ? 4 : 0);
 }, 300_000);
@@ -195,5 +195,5 @@ test(`${KILLS / 2} senders from a dirq`, async () => {
   expect([last.code, last.stderr]).toEqual([0, ""]);
   expect(z.array(z.string()).parse(await dirqTool("read", root))).toEqual([]);
   expect(spoolingViolations({ sent: taken().slice(before), written, generationOf })).toEqual([]);
-  expect(ams.published.length - before).toBeGreaterThan(KILLS / 4);
+  expect(ams.published.length - before).toBeGreaterThan(isLong ? KILLS / 4 : 0);
 }, 300_000);
