@@ -107,16 +107,21 @@ const env = (): Record<string, string> => ({
 });
 const run = (source: string) => startCli(["send", "--source", source], { cwd: scratch.path, program, env: env() });
 
-/** Starts sender after sender in two slots, and kills each at one of its requests or a little later. */
+/**
+ * Starts sender after sender in two slots, and kills each at one of its requests or a little later. It goes on until more messages
+ * than half the kills arrived and AMS misbehaved: senders that were all killed early try nothing.
+ */
 async function killSenders(source: string, kills: number): Promise<void> {
   let killed = 0;
+  const before = ams.published.length;
+  const isTrial = (): boolean => ams.published.length - before > kills / 2 && met.size > 0;
   const waiters = new Set<() => void>();
   misbehaving(() => waiters.forEach((tell) => tell()));
   async function slot(): Promise<void> {
-    while ((killed += 1) <= kills) {
+    while ((killed += 1) <= kills || !isTrial()) {
       const { child, ended } = run(source);
       started.add(child);
-      let left = 1 + Math.floor(random.unit() ** 1.5 * 40);
+      let left = 1 + Math.floor(random.unit() ** 1.5 * 120);
       await new Promise<void>((resolve) => {
         const tell = (): void => {
           if ((left -= 1) <= 0) resolve();
@@ -164,7 +169,7 @@ test(`${KILLS} senders from a bucket, killed at random instants (seed "${SEED}")
   expect(await store.list("outgoing/")).toEqual([]);
   expect(await store.list("refused/")).toEqual([]);
   expect(spoolingViolations({ sent: taken(), written, generationOf })).toEqual([]);
-  expect(ams.published.length).toBeGreaterThan(isLong ? KILLS / 2 : 0);
+  expect(ams.published.length).toBeGreaterThan(KILLS / 2);
   // Among a tenth of the kills not each kind of fault is met.
   expect(met.size).toBeGreaterThan(isLong ? 4 : 0);
 }, 300_000);
@@ -195,5 +200,5 @@ test(`${KILLS / 2} senders from a dirq`, async () => {
   expect([last.code, last.stderr]).toEqual([0, ""]);
   expect(z.array(z.string()).parse(await dirqTool("read", root))).toEqual([]);
   expect(spoolingViolations({ sent: taken().slice(before), written, generationOf })).toEqual([]);
-  expect(ams.published.length - before).toBeGreaterThan(isLong ? KILLS / 4 : 0);
+  expect(ams.published.length - before).toBeGreaterThan(KILLS / 4);
 }, 300_000);

@@ -189,15 +189,15 @@ describe("outputs that no tool prints are refused or read, and nothing else", ()
   });
 
   it.each([
-    ["logs of nvidia-smi, changed", mutated(logs), nvidia],
-    ["texts about a lost GPU, changed", mutated(lostTexts), nvidia],
-    ["lists of GPUs, changed", mutated(lists), list],
-    ["reports of rocm-smi, changed", mutated(reports), rocm],
-    ["reports of amd-smi, changed", mutated(amdReports), amd],
-  ] as const)("%s", { timeout: 600_000 }, (_what, arbitrary, end) => {
+    ["logs of nvidia-smi, changed", mutated(logs), nvidia, 20],
+    ["texts about a lost GPU, changed", mutated(lostTexts), nvidia, 50],
+    ["lists of GPUs, changed", mutated(lists), list, 50],
+    ["reports of rocm-smi, changed", mutated(reports), rocm, 20],
+    ["reports of amd-smi, changed", mutated(amdReports), amd, 50],
+  ] as const)("%s", { timeout: 600_000 }, (_what, arbitrary, end, part) => {
     const { refused, read, slowest } = fuzz(arbitrary, RUNS, end);
     // both ends are met, often
-    expect(Math.min(refused, read)).toBeGreaterThan(RUNS / 50);
+    expect(Math.min(refused, read)).toBeGreaterThan(RUNS / part);
     expect(refused + read).toBe(RUNS);
     expect(slowest).toBeLessThan(2);
   });
