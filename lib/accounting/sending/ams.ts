@@ -4,7 +4,7 @@ import { rootCertificates } from "node:tls";
 import { type AxiosResponse, create } from "axios";
 import { z } from "zod";
 import { GridmeterError } from "../../shared/errors.ts";
-import { hiderOf } from "../../shared/text.ts";
+import { hiderOfRequest } from "../../shared/proxy.ts";
 import type { HostIdentity } from "./host-certificate.ts";
 import { type AmsPlace, type Asked, badAnswer, broken, isPassing, refused } from "./ams-errors.ts";
 
@@ -108,10 +108,10 @@ export class AmsClient {
       const { status } = answer;
       if (status >= 200 && status < 300) return answer;
       if (status === 403 && request.what === "topic") return answer;
-      if (status !== 401) throw refused(request.what, answer, this.#source([token]));
+      if (status !== 401) throw refused(request.what, answer, this.#source(token));
       this.#token = undefined;
       // A token may have ended in the middle.
-      if (!first || this.#options.token?.() === token) throw refused(request.what, answer, this.#source([token]));
+      if (!first || this.#options.token?.() === token) throw refused(request.what, answer, this.#source(token));
     }
   }
 
@@ -120,7 +120,7 @@ export class AmsClient {
     if (token !== undefined) return token();
     const path = `/v1/service-types/ams/hosts/${encodeURIComponent(this.place.host)}:authx509`;
     const answer = await this.#ask({ what: "token", method: "GET", path }, before);
-    if (answer.status !== 200) throw refused("token", answer, this.#source([]));
+    if (answer.status !== 200) throw refused("token", answer, this.#source());
     return this.#read(answer, tokenAnswer, "token").token;
   }
 
@@ -159,7 +159,7 @@ export class AmsClient {
         },
       });
     } catch (thrown) {
-      return broken(what, thrown, this.#source([token ?? ""]), signal.aborted ? deadlineMs / 1000 : undefined);
+      return broken(what, thrown, this.#source(token), signal.aborted ? deadlineMs / 1000 : undefined);
     }
   }
 
@@ -172,14 +172,14 @@ export class AmsClient {
     }
     const parsed = schema.safeParse(json);
     if (parsed.success) return parsed.data;
-    throw badAnswer(what, answer, this.#source([this.#token ?? ""]));
+    throw badAnswer(what, answer, this.#source(this.#token));
   }
 
-  #source(secrets: readonly string[]) {
+  #source(token?: string) {
     return {
       place: this.place,
       name: this.#identity.name,
-      hide: hiderOf(secrets),
+      hide: hiderOfRequest(new URL(`https://${this.place.host}`), token),
       given: this.#options.token !== undefined,
     };
   }

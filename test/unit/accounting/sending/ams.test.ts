@@ -2,7 +2,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { inspect } from "node:util";
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { signMessage } from "../../../../lib/accounting/sending/signature.ts";
 import { amsSender } from "../../../support/ams-sender.ts";
 import { type AmsFault, type AmsServer, startAms } from "../../../support/ams-server.ts";
@@ -183,6 +184,32 @@ describe("what does not pass is not tried again", () => {
       message: expect.stringContaining("AMS_CA_FILE") as string,
     });
   });
+});
+
+test("a proxy is named with its variable, and its password is in no error", async () => {
+  const proxy = createServer();
+  proxy.on("connect", (request, socket) => {
+    const text = `no: ${request.headers["proxy-authorization"]}`;
+    socket.end(`HTTP/1.1 407 ${text}\r\nContent-Length: ${text.length}\r\nConnection: close\r\n\r\n${text}`);
+  });
+  const port = await listen(proxy);
+  try {
+    for (const [written, words] of [
+      [`http://agent:s3cret@127.0.0.1:${port}`, `went through the proxy http://127.0.0.1:${port} (HTTPS_PROXY)`],
+      ["http://agent:s3cret@:0:0", "HTTPS_PROXY names the proxy"],
+    ] as const) {
+      vi.stubEnv("HTTPS_PROXY", written);
+      const error: unknown = await made({ token: () => "t" })
+        .publish("a: 1\n")
+        .catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({ message: expect.stringContaining(words) as string });
+      const basic = Buffer.from("agent:s3cret").toString("base64");
+      for (const secret of ["s3cret", basic]) expect(inspect(error, { depth: 12 })).not.toContain(secret);
+    }
+  } finally {
+    vi.unstubAllEnvs();
+    proxy.close();
+  }
 });
 
 test("looking asks for a token and the topic, and sends nothing", async () => {
