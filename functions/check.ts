@@ -8,6 +8,7 @@ import type { LoadedSettings } from "../lib/accounting/settings/load.ts";
 import { awsRemedy, failureText } from "../lib/accounting/store/aws.ts";
 import { GridmeterError } from "../lib/shared/errors.ts";
 import { shapeText } from "../lib/shared/text.ts";
+import { within } from "../lib/shared/time-limit.ts";
 import { type Parts, invocation, lambdaParts, logger, variable } from "./common/runtime.ts";
 import { lambdaSettings, objectText, parameterText, withQueryLimit } from "./common/settings.ts";
 
@@ -96,8 +97,7 @@ const SILENCE =
 
 /** The answer, or that none came in time. */
 async function asked(about: string, patience: number, { question, ask }: Question): Promise<Answered> {
-  const answer = await inTime(patience, ask);
-  return { about, question, ...(answer ?? silent(patience)) };
+  return { about, question, ...(await within(patience, answerOf(ask), silent(patience))) };
 }
 
 const silent = (patience: number): Answer => ({
@@ -106,20 +106,13 @@ const silent = (patience: number): Answer => ({
   remedy: SILENCE,
 });
 
-/** What comes within so many seconds; undefined if nothing does. What is thrown as an error of ours is an answer. */
-async function inTime(seconds: number, ask: () => Promise<Answer>): Promise<Answer | undefined> {
-  let timer: NodeJS.Timeout | undefined;
-  const tooLate = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => resolve(undefined), seconds * 1000);
-  });
-  const answer = ask().catch((thrown: unknown): Answer => {
+/** The answer to a question. What is thrown as an error of ours is an answer. */
+async function answerOf(ask: () => Promise<Answer>): Promise<Answer> {
+  try {
+    return await ask();
+  } catch (thrown) {
     if (thrown instanceof GridmeterError) return { ok: false, answer: `no: ${thrown.code}: ${thrown.message}` };
     throw thrown;
-  });
-  try {
-    return await Promise.race([answer, tooLate]);
-  } finally {
-    clearTimeout(timer);
   }
 }
 
@@ -210,14 +203,13 @@ async function askPrometheus(
     const about = `tenant ${tenant.name}`;
     const seconds = Math.max(0, Math.min(patience * QUESTIONS, (remaining() - MARGIN) / 1000));
     let findings: readonly Finding[] = [];
-    const answered = await inTime(seconds, async () => {
+    const ask = async (): Promise<Answer> => {
       findings = await checkPrometheus(client(tenant), tenant, now, namespacesOf(settings));
       return { ok: true, answer: "" };
-    });
+    };
+    const answer = await within(seconds, answerOf(ask), silent(Math.round(seconds)));
     all.push(
-      ...(answered?.ok === true
-        ? findings.map((finding) => ({ about, ...finding }))
-        : [{ about, question: REACHABLE, ...(answered ?? silent(Math.round(seconds))) }]),
+      ...(answer.ok ? findings.map((finding) => ({ about, ...finding })) : [{ about, question: REACHABLE, ...answer }]),
     );
   }
   return all;
