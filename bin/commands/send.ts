@@ -5,11 +5,11 @@ import { type OpenSender, type SendSource, openSender, sendFrom } from "../../li
 import type { SendReport } from "../../lib/accounting/sending/sender.ts";
 import { type AmsSettings, loadAms } from "../../lib/accounting/settings/ams.ts";
 import { ReadOnlyStore } from "../../lib/accounting/store/store.ts";
-import { GridmeterError, errorSummary, errorText } from "../../lib/shared/errors.ts";
+import { GridmeterError, errorSummary } from "../../lib/shared/errors.ts";
 import { jsonLine } from "../show/json.ts";
 import { Progress } from "../show/progress.ts";
 import { sentTable } from "../show/sent.ts";
-import { nowInSeconds, say, warn } from "./options.ts";
+import { linesOfError, nowInSeconds, say, warn } from "./options.ts";
 
 /** Options that stand for a setting each. */
 export type AmsOptions = {
@@ -95,7 +95,7 @@ export async function sendShown(source: SendSource, open: OpenSender): Promise<S
   const report = await sendFrom(source, open, (done, total) => progress.show("sending", done, total)).finally(() =>
     progress.end(),
   );
-  for (const error of report.errors) say(`${errorSummary(error).code}: ${errorText(error)}`);
+  for (const error of report.errors) say(...linesOfError(error));
   for (const { message, status, reason = "" } of report.messages)
     if (status === "waiting") say(`waiting: ${message}: ${reason}`);
   return report;
