@@ -1,12 +1,20 @@
 import { readdir } from "node:fs/promises";
-import type { Labels, Metric } from "../../shared/exposition.ts";
+import type { Metric } from "../../shared/exposition.ts";
 import { within } from "../../shared/time-limit.ts";
 import { Slot } from "../command/slot.ts";
 import type { Output, Parsed } from "../command/types.ts";
 import { AmdValues, findAmdDocument } from "./amd-smi-json.ts";
-import { GPU_DEFAULTS, type GpuDevice, expectedMetrics, gpuLabels, gpusUnavailable } from "./common/gpu.ts";
-import { type GpuMetricName, type GpuSample, gpuMetrics } from "./common/metric-families.ts";
-import { type JsonObject, ParseError, labelText } from "./common/parse.ts";
+import {
+  GPU_DEFAULTS,
+  type GpuDevice,
+  expectedMetrics,
+  gpuLabels,
+  gpuSampler,
+  gpusUnavailable,
+  infoLabels,
+} from "./common/gpu.ts";
+import { type GpuSample, gpuMetrics } from "./common/metric-families.ts";
+import { type JsonObject, ParseError } from "./common/parse.ts";
 import { type ProbeKind, type Run, conduct, limitsOf } from "./common/probe.ts";
 import { type ProbeDefaults, type ProbeSettings, USUAL_INTERVAL } from "./common/settings.ts";
 
@@ -205,19 +213,9 @@ const metricsOf = (gpus: readonly AmdGpu[], settings: ProbeSettings): Metric[] =
 ];
 
 const samplesOf = (gpu: AmdGpu): GpuSample[] => {
-  const own = gpuLabels(gpu);
-  const sample = (metric: GpuMetricName, value: number | undefined, labels: Labels = {}): GpuSample => ({
-    metric,
-    value,
-    labels: { ...own, ...labels },
-  });
+  const sample = gpuSampler(gpuLabels(gpu));
   return [
-    sample("gridmeter_gpu_info", 1, {
-      name: labelText(gpu.name),
-      pci_bus_id: labelText(gpu.pciBusId),
-      driver_version: labelText(gpu.driverVersion),
-      cuda_version: "",
-    }),
+    sample("gridmeter_gpu_info", 1, infoLabels(gpu)),
     sample("gridmeter_gpu_utilization_ratio", gpu.utilization),
     sample("gridmeter_gpu_memory_controller_utilization_ratio", gpu.memoryUtilization),
     sample("gridmeter_gpu_memory_used_bytes", gpu.memoryUsedBytes),

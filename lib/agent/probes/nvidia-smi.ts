@@ -2,8 +2,16 @@ import type { Labels, Metric } from "../../shared/exposition.ts";
 import { Slot } from "../command/slot.ts";
 import type { Output, Parsed } from "../command/types.ts";
 import { type CgroupOwner, OwnerReader } from "./common/cgroup.ts";
-import { GPU_DEFAULTS, expectedMetrics, gpuLabels, gpusUnavailable } from "./common/gpu.ts";
-import { type GpuMetricName, type GpuSample, gpuMetrics } from "./common/metric-families.ts";
+import {
+  GPU_DEFAULTS,
+  type GpuSampler,
+  expectedMetrics,
+  gpuLabels,
+  gpuSampler,
+  gpusUnavailable,
+  infoLabels,
+} from "./common/gpu.ts";
+import { type GpuSample, gpuMetrics } from "./common/metric-families.ts";
 import { ParseError, labelText } from "./common/parse.ts";
 import { type Failure, type ProbeKind, type Reading, type Run, conduct, limitsOf } from "./common/probe.ts";
 import { type ProbeDefaults, USUAL_INTERVAL } from "./common/settings.ts";
@@ -197,14 +205,13 @@ export const nvidiaSmiMetrics = (log: NvidiaSmi, before?: Pick<OtherGpus, "known
     ...lostSamples(log, before),
     ...log.gpus.flatMap((gpu) => {
       const own = gpuLabels(gpu);
-      const sample: Sampler = (metric, value, labels = {}) => ({ metric, value, labels: { ...own, ...labels } });
+      const sample = gpuSampler(own);
       return [
-        sample("gridmeter_gpu_info", 1, {
-          name: labelText(gpu.name),
-          pci_bus_id: labelText(gpu.pciBusId),
-          driver_version: labelText(log.driverVersion),
-          cuda_version: labelText(log.cudaVersion),
-        }),
+        sample(
+          "gridmeter_gpu_info",
+          1,
+          infoLabels({ ...gpu, driverVersion: log.driverVersion, cudaVersion: log.cudaVersion }),
+        ),
         ...useSamples(gpu, sample),
         ...hardwareSamples(gpu, sample),
         ...healthSamples(gpu, sample),
@@ -225,10 +232,7 @@ const lostSamples = ({ lost, gpus }: NvidiaSmi, before: Pick<OtherGpus, "knownBy
     });
 };
 
-/** Makes a sample with the labels of one GPU. */
-type Sampler = (metric: GpuMetricName, value: number | boolean | undefined, labels?: Labels) => GpuSample;
-
-const useSamples = (gpu: NvidiaGpu, sample: Sampler): GpuSample[] => [
+const useSamples = (gpu: NvidiaGpu, sample: GpuSampler): GpuSample[] => [
   sample("gridmeter_gpu_utilization_ratio", gpu.utilization),
   sample("gridmeter_gpu_memory_controller_utilization_ratio", gpu.memoryUtilization),
   ...ENGINES.map((engine) => sample("gridmeter_gpu_engine_utilization_ratio", gpu.engines[engine], { engine })),
@@ -238,7 +242,7 @@ const useSamples = (gpu: NvidiaGpu, sample: Sampler): GpuSample[] => [
   sample("gridmeter_gpu_processes", gpu.processes?.length),
 ];
 
-const hardwareSamples = (gpu: NvidiaGpu, sample: Sampler): GpuSample[] => [
+const hardwareSamples = (gpu: NvidiaGpu, sample: GpuSampler): GpuSample[] => [
   sample("gridmeter_gpu_temperature_celsius", gpu.temperature, { sensor: "gpu" }),
   sample("gridmeter_gpu_temperature_celsius", gpu.memoryTemperature, { sensor: "memory" }),
   sample("gridmeter_gpu_power_watts", gpu.power.draw),
@@ -263,7 +267,7 @@ const hardwareSamples = (gpu: NvidiaGpu, sample: Sampler): GpuSample[] => [
   sample("gridmeter_gpu_pcie_replays_total", gpu.pcie.replays),
 ];
 
-const healthSamples = (gpu: NvidiaGpu, sample: Sampler): GpuSample[] => [
+const healthSamples = (gpu: NvidiaGpu, sample: GpuSampler): GpuSample[] => [
   sample("gridmeter_gpu_lost", gpu.health.lost, { pci_bus_id: labelText(gpu.pciBusId) }),
   sample("gridmeter_gpu_ecc_enabled", gpu.health.eccEnabled),
   ...eccSamples(gpu, sample),
@@ -282,13 +286,13 @@ const healthSamples = (gpu: NvidiaGpu, sample: Sampler): GpuSample[] => [
   sample("gridmeter_gpu_fabric_healthy", gpu.health.fabricHealthy),
 ];
 
-const eccSamples = (gpu: NvidiaGpu, sample: Sampler): GpuSample[] =>
+const eccSamples = (gpu: NvidiaGpu, sample: GpuSampler): GpuSample[] =>
   [["volatile", gpu.eccVolatile] as const, ["aggregate", gpu.eccAggregate] as const].flatMap(([scope, errors]) => [
     sample("gridmeter_gpu_ecc_errors_total", errors?.corrected, { kind: "corrected", scope }),
     sample("gridmeter_gpu_ecc_errors_total", errors?.uncorrected, { kind: "uncorrected", scope }),
   ]);
 
-const recoverySamples = (gpu: NvidiaGpu, sample: Sampler): GpuSample[] => {
+const recoverySamples = (gpu: NvidiaGpu, sample: GpuSampler): GpuSample[] => {
   const advised = recoveryActionLabel(gpu.health.recoveryAction);
   if (advised === undefined) return [];
   return RECOVERY_ACTIONS.map((action) => sample("gridmeter_gpu_recovery_action", action === advised, { action }));

@@ -1,9 +1,9 @@
-import type { Labels, Metric } from "../../shared/exposition.ts";
+import type { Metric } from "../../shared/exposition.ts";
 import type { Output, Parsed } from "../command/types.ts";
 import { type CgroupOwner, OwnerReader } from "./common/cgroup.ts";
-import { GPU_DEFAULTS, expectedMetrics, gpuLabels, gpusUnavailable } from "./common/gpu.ts";
-import { type GpuMetricName, type GpuSample, gpuMetrics } from "./common/metric-families.ts";
-import { ParseError, labelText } from "./common/parse.ts";
+import { GPU_DEFAULTS, expectedMetrics, gpuLabels, gpuSampler, gpusUnavailable, infoLabels } from "./common/gpu.ts";
+import { type GpuSample, gpuMetrics } from "./common/metric-families.ts";
+import { ParseError } from "./common/parse.ts";
 import { type ProbeKind, limitsOf, singleProbe } from "./common/probe.ts";
 import { type ProbeDefaults, USUAL_INTERVAL, missingTool } from "./common/settings.ts";
 import {
@@ -106,19 +106,9 @@ export const rocmSmiMetrics = (report: RocmSmi): Metric[] =>
   ]);
 
 const cardSamples = (card: RocmCard, driverVersion: string | undefined): GpuSample[] => {
-  const own = gpuLabels(card);
-  const sample = (metric: GpuMetricName, value: number | undefined, labels: Labels = {}): GpuSample => ({
-    metric,
-    value,
-    labels: { ...own, ...labels },
-  });
+  const sample = gpuSampler(gpuLabels(card));
   return [
-    sample("gridmeter_gpu_info", 1, {
-      name: labelText(card.series),
-      pci_bus_id: labelText(card.pciBusId),
-      driver_version: labelText(driverVersion),
-      cuda_version: "",
-    }),
+    sample("gridmeter_gpu_info", 1, infoLabels({ name: card.series, pciBusId: card.pciBusId, driverVersion })),
     sample("gridmeter_gpu_utilization_ratio", card.utilization),
     sample("gridmeter_gpu_memory_controller_utilization_ratio", card.memoryUtilization),
     sample("gridmeter_gpu_memory_used_bytes", card.memoryUsedBytes),

@@ -1,5 +1,5 @@
 import type { Labels, Metric } from "../../../shared/exposition.ts";
-import { gpuMetrics } from "./metric-families.ts";
+import { type GpuMetricName, type GpuSample, gpuMetrics } from "./metric-families.ts";
 import { labelText } from "./parse.ts";
 import { type ProbeSettings, missingFile, missingTool } from "./settings.ts";
 
@@ -49,6 +49,27 @@ export const gpuLabels = (gpu: Pick<GpuDevice, "index" | "minorNumber" | "uuid">
   gpu: String(gpu.index),
   minor_number: gpu.minorNumber === undefined ? "" : String(gpu.minorNumber),
   uuid: labelText(gpu.uuid),
+});
+
+/** Makes a sample with the labels of one GPU, and those given. */
+export type GpuSampler = (metric: GpuMetricName, value: number | boolean | undefined, labels?: Labels) => GpuSample;
+
+/** @param own what `gpuLabels` gives */
+export const gpuSampler =
+  (own: Labels): GpuSampler =>
+  (metric, value, labels = {}) => ({ metric, value, labels: { ...own, ...labels } });
+
+/** The labels of `gridmeter_gpu_info` besides those of the GPU: what it and its driver are, as its tool printed them. */
+export const infoLabels = (info: {
+  readonly name: string | undefined;
+  readonly pciBusId: string | undefined;
+  readonly driverVersion: string | undefined;
+  readonly cudaVersion?: string | undefined;
+}): Labels => ({
+  name: labelText(info.name),
+  pci_bus_id: labelText(info.pciBusId),
+  driver_version: labelText(info.driverVersion),
+  cuda_version: labelText(info.cudaVersion),
 });
 
 /** How many GPUs the node should have; absent where that is not configured. */
