@@ -11,6 +11,7 @@ import { notificationsOf, notify } from "../../lib/accounting/delivery/notificat
 import { parseOutgoingKey, unitPrefix } from "../../lib/accounting/delivery/outgoing.ts";
 import { type Environment, commonSettings, createS3, createSqs, encryptionOf } from "../../lib/accounting/store/aws.ts";
 import { S3Store } from "../../lib/accounting/store/s3.ts";
+import { filled } from "../../lib/shared/config-values.ts";
 import { GridmeterError, errorSummary } from "../../lib/shared/errors.ts";
 import { holdsCredentials, maskServer } from "../../lib/shared/server-url.ts";
 import { plainText, withoutEnd } from "../../lib/shared/text.ts";
@@ -29,8 +30,7 @@ export function lambdaParts(env: Environment): Parts {
 
 /** A variable of the function's environment; undefined where it is not set or empty. */
 export function variable(env: Environment, name: string): string | undefined {
-  const text = env[name]?.trim();
-  return text === undefined || text === "" ? undefined : text;
+  return filled(env[name]);
 }
 
 /** A variable that the function cannot do without. @throws GridmeterError `config_invalid` */

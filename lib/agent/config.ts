@@ -4,7 +4,7 @@ import { dirname, resolve } from "node:path";
 import { LineCounter, parseDocument } from "yaml";
 import type { z } from "zod";
 import { type Problem, problemLine, quotedValue, settingsError } from "../shared/config-problems.ts";
-import { type Raw, boolean, didYouMean, duration, oneOf } from "../shared/config-values.ts";
+import { type Raw, boolean, didYouMean, duration, filled, oneOf } from "../shared/config-values.ts";
 import { GridmeterError, errorText } from "../shared/errors.ts";
 import { maskServer } from "../shared/server-url.ts";
 import { isInTheClear } from "../shared/text.ts";
@@ -139,10 +139,6 @@ function keysOf(path: readonly PropertyKey[]): readonly string[] {
   const [section, name] = path.map(String);
   if (section === undefined) return Object.keys(Agent);
   return section === "probes" && name !== undefined ? probeKeys(name) : Object.keys(Gateway);
-}
-
-function filled(text: string | undefined): string | undefined {
-  return text === undefined || text.trim() === "" ? undefined : text.trim();
 }
 
 /** What a file holds, or where it is no YAML. */

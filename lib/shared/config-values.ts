@@ -5,6 +5,22 @@ import { z } from "zod";
 /** Settings as texts, by name. Empty means "not set". */
 export type Raw = Readonly<Record<string, string | undefined>>;
 
+/** The text without blanks around it; undefined where there is nothing else. */
+export function filled(text: string | undefined): string | undefined {
+  const trimmed = text?.trim() ?? "";
+  return trimmed === "" ? undefined : trimmed;
+}
+
+/** The settings that have a value. */
+export function filledOnly(raw: Raw): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(raw).flatMap(([name, text]) => {
+      const value = filled(text);
+      return value === undefined ? [] : [[name, value] as const];
+    }),
+  );
+}
+
 // As Python's environs reads booleans, which is what KAPEL does (marshmallow: truthy and falsy), in any case.
 const YES = ["true", "t", "yes", "y", "on", "1"];
 const NO = ["false", "f", "no", "n", "off", "0"];

@@ -5,6 +5,9 @@ const END = "-----END CERTIFICATE-----";
 /** The authorities of a whole distribution take a quarter of this, bytes. */
 export const LARGEST_PEM = 1_000_000;
 
+/** A PEM text, and how messages call the place that it is from: `the file "/etc/..." (AMS_KEY)`. */
+export type NamedPem = { readonly name: string; readonly pem: string };
+
 export const NO_CERTIFICATE = "holds no certificate in PEM form. Give a file with -----BEGIN CERTIFICATE-----";
 
 /**

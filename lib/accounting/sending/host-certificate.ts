@@ -1,9 +1,6 @@
 import type { KeyObject, X509Certificate } from "node:crypto";
 import { GridmeterError, errorText } from "../../shared/errors.ts";
-import { NO_CERTIFICATE, firstCertificate, readPrivateKey, validityFault } from "../../shared/pem.ts";
-
-/** A PEM text, and how messages call the place that it is from: `the file "/etc/..." (AMS_KEY)`. */
-export type NamedPem = { readonly name: string; readonly pem: string };
+import { NO_CERTIFICATE, type NamedPem, firstCertificate, readPrivateKey, validityFault } from "../../shared/pem.ts";
 
 /** The certificate and key with which a site signs, and by which AMS knows it. */
 export type HostIdentity = {

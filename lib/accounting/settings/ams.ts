@@ -1,17 +1,14 @@
 import { readdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { z } from "zod";
-import type { Raw } from "../../shared/config-values.ts";
+import { type Raw, filled, filledOnly } from "../../shared/config-values.ts";
 import { GridmeterError, errorText } from "../../shared/errors.ts";
 import { readTextFile } from "../../shared/fs.ts";
-import { LARGEST_PEM, NO_CERTIFICATE, firstCertificate } from "../../shared/pem.ts";
+import { LARGEST_PEM, NO_CERTIFICATE, type NamedPem, firstCertificate } from "../../shared/pem.ts";
 import { LARGEST_TEXT, type LoadRequest, gathered } from "./load.ts";
 import { configurationError, problemLines, readSettings } from "./problems.ts";
 import { type SsmConfig, parseSsmConfig } from "./ssm-config.ts";
 import { ABOUT, amsPlaceSettings, amsSettings } from "./table.ts";
-
-/** A PEM text, and how messages call the place that it is from. */
-type NamedText = { readonly name: string; readonly pem: string };
 
 /** All that sending to AMS takes. */
 export type AmsSettings = {
@@ -22,8 +19,8 @@ export type AmsSettings = {
     readonly project: string;
     readonly topic: string;
   };
-  readonly certificate: NamedText;
-  readonly key: NamedText;
+  readonly certificate: NamedPem;
+  readonly key: NamedPem;
   /** reads a token that was given; absent where the certificate is to get one */
   readonly token?: () => string;
   /** PEM texts of further authorities to trust */
@@ -47,7 +44,7 @@ const partial = amsSettings.partial();
 /** Whether anything says that messages are to go to AMS. @throws GridmeterError as `loadAms` does of the env file */
 export function namesAms(request: AmsRequest): boolean {
   const { merged } = gathered(request);
-  return request.ssmConfig !== undefined || (merged["AMS_HOST"] ?? "").trim() !== "";
+  return request.ssmConfig !== undefined || filled(merged["AMS_HOST"]) !== undefined;
 }
 
 /**
@@ -64,12 +61,13 @@ export function loadAms(request: AmsRequest): AmsSettings {
   }
   const path = ssmConfig === undefined ? undefined : resolve(directory, ssmConfig);
   const ssm = path === undefined ? {} : parseSsmConfig(contents(path, "ssmsend's configuration (--ssm-config)"), path);
+  // An empty value counts as not set, and lets what is below it count.
   const raw = { ...fromSsm(ssm), ...filledOnly(merged), ...filledOnly(options) };
   const { full, problems } = readSettings(amsSettings, partial, raw);
   const all = [...names.problems, ...problems];
   if (full === undefined || all.length > 0) throw configurationError([...all, ...names.unset], [], "nothing was sent");
   const { AMS_TOKEN_FILE: tokenFile, AMS_CA_FILE: caFile } = full;
-  const own = (setting: string, file: string): NamedText => {
+  const own = (setting: string, file: string): NamedPem => {
     const name = `the file "${file}" (${setting})`;
     return { name, pem: contents(resolve(directory, file), name, LARGEST_PEM) };
   };
@@ -113,11 +111,6 @@ function fromSsm({ host, project, topic, certificate, key }: SsmConfig): Raw {
   });
 }
 
-/** An empty value counts as not set, and lets what is below it count. */
-function filledOnly(raw: Raw): Raw {
-  return Object.fromEntries(Object.entries(raw).filter(([, value]) => value !== undefined && value.trim() !== ""));
-}
-
 function tokenOf(file: string | undefined, given: string | undefined): Pick<AmsSettings, "token"> {
   if (file === undefined) return given === undefined ? {} : { token: () => given };
   const name = `the file "${file}" (AMS_TOKEN_FILE)`;
@@ -131,7 +124,7 @@ function tokenOf(file: string | undefined, given: string | undefined): Pick<AmsS
   return { token };
 }
 
-function authority({ name, pem }: NamedText): string {
+function authority({ name, pem }: NamedPem): string {
   let found: unknown;
   try {
     found = firstCertificate(pem);

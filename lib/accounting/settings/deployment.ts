@@ -1,5 +1,5 @@
 import { type Problem, quotedValue } from "../../shared/config-problems.ts";
-import { type Parsed, type Raw, bad, boolean, good, oneOf } from "../../shared/config-values.ts";
+import { type Parsed, type Raw, bad, boolean, filled, filledOnly, good, oneOf } from "../../shared/config-values.ts";
 import { holdsCredentials, maskServer, parseServer } from "../../shared/server-url.ts";
 import { readEnvFile } from "./env-file.ts";
 import { judgeSettings } from "./load.ts";
@@ -174,18 +174,9 @@ export function judgeDeployment(deployment: Deployment): JudgedDeployment {
   };
 }
 
-function filledOnly(raw: Raw): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(raw).flatMap(([name, text]) => {
-      const trimmed = text?.trim() ?? "";
-      return trimmed === "" ? [] : [[name, trimmed] as const];
-    }),
-  );
-}
-
 /** Whether anybody has begun to configure the deployment. */
 function hasSettings(env: Raw, texts: Raw): boolean {
-  const isSet = (name: string): boolean => (env[name] ?? texts[name] ?? "").trim() !== "";
+  const isSet = (name: string): boolean => filled(env[name] ?? texts[name]) !== undefined;
   return [...ABOUT.keys(), ...DEPLOYMENT].some(
     (name) => !OF_OTHERS.test(name) && isSet(name) && texts[name] !== DEFAULTS.get(name),
   );
@@ -206,7 +197,7 @@ function stageProblems({ stage, region, parameters }: Deployment): Problem[] {
   if (!/^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/.test(stage))
     return problem("is not made of small letters, digits and hyphens in between. Write for example --stage prod");
   const longest = LONGEST_BUCKET - `gridmeter--123456789012-${region}`.length;
-  const isAdopted = (parameters["EXISTING_BUCKET"]?.trim() ?? "") !== "";
+  const isAdopted = filled(parameters["EXISTING_BUCKET"]) !== undefined;
   if (isAdopted || stage.length <= longest) return [];
   const bucket = `gridmeter-${stage}-ACCOUNT-${region}`;
   return problem(

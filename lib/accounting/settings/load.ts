@@ -1,7 +1,7 @@
 import { accessSync, constants, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { z } from "zod";
-import type { Raw } from "../../shared/config-values.ts";
+import { type Raw, filled } from "../../shared/config-values.ts";
 import { GridmeterError, errorText } from "../../shared/errors.ts";
 import { readTextFile } from "../../shared/fs.ts";
 import type { Tenant } from "../model/tenant.ts";
@@ -153,10 +153,6 @@ function checkOptions({ start, end }: Overrides, mode: string | undefined): void
     `--start and --end were given, but the mode is ${JSON.stringify(filled(mode) ?? "auto")}; nothing was published. ` +
       "Add --mode gap, or leave them out.",
   );
-}
-
-function filled(text: string | undefined): string | undefined {
-  return text === undefined || text.trim() === "" ? undefined : text.trim();
 }
 
 function definedOnly(raw: Raw): Raw {
@@ -335,7 +331,7 @@ function periodProblems(
 ): Problem[] {
   if (!isGap) return [];
   const missing = ["QUERY_START", "QUERY_END"]
-    .filter((setting) => (raw[setting]?.trim() ?? "") === "" && !failed.has(setting))
+    .filter((setting) => filled(raw[setting]) === undefined && !failed.has(setting))
     .map((setting) => ({ setting, text: `is not set, but gap mode needs it. ${hint(setting)}` }));
   if (start === undefined || end === undefined || end > start) return missing;
   const shown = quoted("QUERY_START", raw["QUERY_START"] ?? "");

@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import type { Raw } from "../../shared/config-values.ts";
+import { type Raw, filled } from "../../shared/config-values.ts";
 import { type Problem, problemLine, quotedValue, settingsError } from "../../shared/config-problems.ts";
 import type { GridmeterError } from "../../shared/errors.ts";
 import { ABOUT } from "./table.ts";
@@ -59,8 +59,7 @@ type Read<Full, Part> = { readonly full?: Full; readonly part: Part; readonly pr
 
 /** The text of a setting, or its default. */
 function textOf(raw: Raw, name: string): string | undefined {
-  const text = raw[name]?.trim();
-  return text === undefined || text === "" ? ABOUT.get(name)?.default : text;
+  return filled(raw[name]) ?? ABOUT.get(name)?.default;
 }
 
 /** No value is longer, characters; a longer one is refused before any pattern is tried on it. */
