@@ -1,8 +1,9 @@
 import { SendMessageCommand, type SendMessageCommandInput } from "@aws-sdk/client-sqs";
 import type { Context, SQSBatchResponse, SQSEvent, SQSRecord } from "aws-lambda";
 import { sqsError, unitGroup } from "../lib/accounting/delivery/notifications.ts";
+import { unitName } from "../lib/accounting/model/tenant.ts";
 import { GridmeterError } from "../lib/shared/errors.ts";
-import { tellItem } from "./common/metrics.ts";
+import { publishFigures } from "./common/metrics.ts";
 import { type Parts, invocation, lambdaParts, logger, needed, neededStore } from "./common/runtime.ts";
 import { wantsReport, writeReport } from "./common/report.ts";
 import { lambdaSettings } from "./common/settings.ts";
@@ -69,7 +70,7 @@ async function handle(record: SQSRecord, remaining: () => number, parts: Parts):
     if (!(error instanceof GridmeterError)) throw error;
     result = { kind: error.retryable ? "failed" : "hopeless", error };
   }
-  await tellItem(item, result, (Date.now() - started) / 1000, parts);
+  await publishFigures(item, result, (Date.now() - started) / 1000, parts);
   if (withReport && (result.kind === "done" || result.kind === "refused"))
     await writeReport(settings, store, remaining);
   switch (result.kind) {
@@ -122,9 +123,9 @@ async function passOn({ env, sqs }: Parts, { messageId }: SQSRecord, item: RunIt
   }
 }
 
-function tooLong({ site, submitHost, month }: RunItem): GridmeterError {
+function tooLong(item: RunItem): GridmeterError {
   const text =
-    `${site} ${submitHost} ${month} was not counted within ${MOST_PARTS} invocations, which is the most that a run may take. ` +
+    `${unitName(item)} was not counted within ${MOST_PARTS} invocations, which is the most that a run may take. ` +
     "Nothing was published, and the days that are settled are kept. See in the log whether Prometheus answers slowly or refuses " +
     "queries; count the month with `gridmeter account --ledger s3://BUCKET --output s3://BUCKET` on a host, which has no such limit.";
   return new GridmeterError("run_too_long", text);

@@ -1,3 +1,4 @@
+import { unitName } from "../../lib/accounting/model/tenant.ts";
 import { exitCode } from "../../lib/accounting/run.ts";
 import {
   type ManualInput,
@@ -117,9 +118,7 @@ function target(files: readonly string[], { site, submitHost, month }: ManualOpt
 
 function lift(report: UnpinReport, json: boolean): number {
   for (const { unit, lifted, left } of report.units) {
-    say(
-      `${unit.site} ${unit.submitHost} ${unit.month}: ${lifted.length} records are no longer pinned, ${left} still are`,
-    );
+    say(`${unitName(unit)}: ${lifted.length} records are no longer pinned, ${left} still are`);
   }
   for (const name of report.nothing) say(`${name}: none of its records was pinned`);
   if (report.units.length === 0 && report.nothing.length === 0) say("nothing was pinned");

@@ -5,6 +5,7 @@ import {
   type UnitFigures,
   type Unsent,
   ACCOUNTING_JOB,
+  PUSH_DEADLINE_MS,
   countOf,
   isOwnFile,
   mergedFile,
@@ -25,8 +26,6 @@ import { push } from "../../lib/shared/pushgateway.ts";
 import { isInTheClear } from "../../lib/shared/text.ts";
 import { nowInSeconds, warn } from "./options.ts";
 
-/** The accounting never waits long for its metrics, milliseconds. */
-const PUSH_DEADLINE_MS = 5_000;
 /** A file of metrics of ours is far smaller, bytes. */
 const LARGEST_FILE = 16_000_000;
 
@@ -46,7 +45,7 @@ export class RunMetrics {
   }
 
   /** The run broke off before a unit was decided. */
-  async tellFailure(request: Request): Promise<void> {
+  async publishFailure(request: Request): Promise<void> {
     const units = this.#settings.tenants.map(({ tenant: { site, submitHost } }) => ({ site, submitHost }));
     const time = this.#time();
     const figures = periods(request, this.#now).flatMap(({ month }) =>
@@ -55,8 +54,8 @@ export class RunMetrics {
     await this.#publish(figures, undefined);
   }
 
-  /** What became of the run. @param outbox where it sent to: what waits there is told too */
-  async tell(result: RunResult, outbox: OpenOutbox): Promise<void> {
+  /** What became of the run. @param outbox where it sent to: what waits there is published too */
+  async publishResult(result: RunResult, outbox: OpenOutbox): Promise<void> {
     const { file, gateway } = this.#settings.metrics;
     if (file === undefined && gateway === undefined) return;
     const summary = summarise(result);

@@ -1,6 +1,6 @@
 import { type MonthPreview, type UnitPreview, preview } from "../../lib/accounting/plan.ts";
 import { endOfDay, showTime, startOf } from "../../lib/accounting/model/time.ts";
-import type { Tenant } from "../../lib/accounting/model/tenant.ts";
+import { type Tenant, unitName } from "../../lib/accounting/model/tenant.ts";
 import { plainLines } from "../../lib/shared/text.ts";
 import { queriesFor } from "../../lib/accounting/prometheus/plan-queries.ts";
 import { openLedger } from "../../lib/accounting/ports.ts";
@@ -69,7 +69,7 @@ function text({ months, units }: Plain): string {
     for (const { days } of pieces) lines.push(`  would ask for ${days[0] ?? ""} to ${days.at(-1) ?? ""}`);
     if (pieces.length === 0) lines.push("  would ask Prometheus nothing");
   }
-  for (const { site, submitHost, month, published, pins, interrupted } of units) {
+  for (const { published, pins, interrupted, ...unit } of units) {
     const before =
       published === null
         ? "never published"
@@ -78,7 +78,7 @@ function text({ months, units }: Plain): string {
       interrupted ? "a run was interrupted, so it would be published again" : "",
       pins > 0 ? `${pins} hand-written publications pin it` : "",
     ].filter((each) => each !== "");
-    lines.push(`would decide about ${site} ${submitHost} ${month}: ${[before, ...more].join("; ")}`);
+    lines.push(`would decide about ${unitName(unit)}: ${[before, ...more].join("; ")}`);
   }
   const queries = new Map(
     months.flatMap(({ pieces }) =>

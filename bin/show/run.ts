@@ -1,3 +1,4 @@
+import { unitName } from "../../lib/accounting/model/tenant.ts";
 import { errorSummary, pageOfError } from "../../lib/shared/errors.ts";
 import type { RunSummary, UnitSummary } from "../../lib/accounting/summary.ts";
 import type { RunResult } from "../../lib/accounting/run.ts";
@@ -51,7 +52,7 @@ export function tellRun(result: RunResult, say: (text: string) => void): void {
     for (const { unit, error } of units) {
       if (error === undefined) continue;
       const { code, message } = errorSummary(error);
-      const name = `${unit.site} ${unit.submitHost} ${unit.month}`;
+      const name = unitName(unit);
       say(`${name} was not published. ${code}: ${message} See ${pageOfError(error)}`);
     }
   }

@@ -1,5 +1,13 @@
 import { MetricUnit } from "@aws-lambda-powertools/metrics";
-import { type UnitFigures, countOf, pushedText, unitGrouping, unitMetrics } from "../../lib/accounting/metrics.ts";
+import {
+  PUSH_DEADLINE_MS,
+  type UnitFigures,
+  countOf,
+  pushedText,
+  unitGrouping,
+  unitMetrics,
+} from "../../lib/accounting/metrics.ts";
+import { unitName } from "../../lib/accounting/model/tenant.ts";
 import { type RunSummary, summarise } from "../../lib/accounting/summary.ts";
 import { errorText } from "../../lib/shared/errors.ts";
 import { type GatewayOptions, push } from "../../lib/shared/pushgateway.ts";
@@ -8,11 +16,8 @@ import { type Parts, logger, metrics, refuseCredentials, variable } from "./runt
 import { fileOf, parameterText } from "./settings.ts";
 import { type ItemResult, type RunItem, partOf } from "./work-item.ts";
 
-/** The accounting never waits long for its metrics, milliseconds. */
-const PUSH_DEADLINE_MS = 5_000;
-
 /** Logs what became of a work item, and publishes it to CloudWatch and the Pushgateway. Never throws: figures matter less than work. */
-export async function tellItem(item: RunItem, result: ItemResult, duration: number, parts: Parts): Promise<void> {
+export async function publishFigures(item: RunItem, result: ItemResult, duration: number, parts: Parts): Promise<void> {
   const summary = result.result === undefined ? undefined : summarise(result.result);
   const figures = figuresOf(item, result.kind, summary, { duration, at: Math.floor(Date.now() / 1000) });
   log(item, result, figures);
@@ -32,8 +37,7 @@ export async function tellItem(item: RunItem, result: ItemResult, duration: numb
 }
 
 function log(item: RunItem, result: ItemResult, figures: UnitFigures): void {
-  const { site, submitHost, month } = item;
-  const name = `${site} ${submitHost} ${month}`;
+  const name = unitName(item);
   switch (result.kind) {
     case "done":
       return logger.info(`${name}: done`, { item, figures });

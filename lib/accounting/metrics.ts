@@ -10,6 +10,8 @@ import type { RunSummary } from "./summary.ts";
 
 /** The accounting's job on a Pushgateway. */
 export const ACCOUNTING_JOB = "gridmeter_accounting";
+/** The accounting never waits long for its metrics, milliseconds. */
+export const PUSH_DEADLINE_MS = 5_000;
 
 /** The accounting's own metrics, all of them gauges. Labels that every series of a unit has are not among `labels`. */
 export const ACCOUNTING_METRICS = {

@@ -1,6 +1,6 @@
 import { GridmeterError } from "../../shared/errors.ts";
 import type { Monitoring } from "../model/monitoring.ts";
-import type { Unit } from "../model/tenant.ts";
+import { type Unit, unitName } from "../model/tenant.ts";
 import { endOfDay, startOf } from "../model/time.ts";
 import { explainCpu, lookForCpu } from "./cadvisor.ts";
 import type { CountedMonth } from "./count-month.ts";
@@ -64,7 +64,7 @@ export function cpuFault(unit: Unit, months: readonly CountedMonth[]): Gridmeter
   if (remedies.size === 0) remedies.add("Run gridmeter check, which looks at cAdvisor's series");
   return new GridmeterError(
     "cpu_data_refused",
-    `${unit.site} ${unit.submitHost} ${unit.month}: ${share.jobs} jobs with ${percent} % of the core-seconds have no measured CPU use ` +
+    `${unitName(unit)}: ${share.jobs} jobs with ${percent} % of the core-seconds have no measured CPU use ` +
       `(10 % is the limit): ${what}. Nothing was published for it. ${[...remedies].join(". ")}. Or set ACCOUNTING_MODEL=core-seconds.`,
   );
 }

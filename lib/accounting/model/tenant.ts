@@ -68,6 +68,9 @@ export type Unit = {
   readonly month: string;
 };
 
+/** How messages and logs call a unit. */
+export const unitName = ({ site, submitHost, month }: Unit): string => `${site} ${submitHost} ${month}`;
+
 /** Whether a tenant publishes single jobs. */
 export function isIndividual({ format }: Pick<Tenant, "format">): boolean {
   return format === "individual-0.3" || format === "individual-0.4";

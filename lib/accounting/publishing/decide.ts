@@ -4,7 +4,7 @@ import { apelKey } from "../apel/replace-keys.ts";
 import { type ApelRecord, zeroed } from "../apel/record.ts";
 import { type ApelMessage, jobMessages, writeMessages } from "../apel/write.ts";
 import { type CheckedGeneration, checkGeneration } from "../delivery/outgoing.ts";
-import type { MessageFormat, Unit } from "../model/tenant.ts";
+import { type MessageFormat, type Unit, unitName } from "../model/tenant.ts";
 import type { Decrease } from "./guards.ts";
 import { DAY, dayOfMonth, monthOf, startOf } from "../model/time.ts";
 import type { IndividualWant } from "./jobs.ts";
@@ -43,7 +43,6 @@ export type DecideOptions = {
 };
 
 const refuse = (error: GridmeterError): Decision => ({ action: "refuse", error });
-const name = (unit: Unit): string => `${unit.site} ${unit.submitHost} ${unit.month}`;
 
 /** A lost queue must not become silence: open months go out again once a week, and on the 6th (WLCG reads on the 8th). */
 function dueAgain(publishedAt: number, now: number): boolean {
@@ -95,7 +94,7 @@ export function decide(
 function pinnedError({ unit, pins }: UnitState): GridmeterError {
   return new GridmeterError(
     "pinned_refused",
-    `${name(unit)}: ${pins.length} hand-written publications pin APEL keys of this month. Nothing was published for it. ` +
+    `${unitName(unit)}: ${pins.length} hand-written publications pin APEL keys of this month. Nothing was published for it. ` +
       "Lift them with `gridmeter manual --unpin`, or publish over them with --force.",
   );
 }
@@ -118,7 +117,7 @@ function decreaseError(unit: Unit, decreases: readonly Decrease[]): GridmeterErr
   );
   return new GridmeterError(
     "decrease_refused",
-    `${name(unit)}: lower than what was published: ${lines.join("; ")}. Nothing was published for it. Causes may be expired retention, changed labels or ` +
+    `${unitName(unit)}: lower than what was published: ${lines.join("; ")}. Nothing was published for it. Causes may be expired retention, changed labels or ` +
       "namespace, another VO, or a removed tenant. If the lower figures are right, publish them with --allow-decrease.",
   );
 }

@@ -1,6 +1,6 @@
 import { GridmeterError } from "../../shared/errors.ts";
 import type { CountedMonth } from "../counting/count-month.ts";
-import { type Tenant, type Unit, isIndividual, voOf } from "../model/tenant.ts";
+import { type Tenant, type Unit, isIndividual, unitName, voOf } from "../model/tenant.ts";
 import type { Damage } from "../store/json.ts";
 import type { ObjectStore } from "../store/store.ts";
 import { type Figure, type UnitState, readStates, sourceOf } from "./state.ts";
@@ -42,7 +42,7 @@ export type GuardReport = {
   readonly decreases: ReadonlyMap<string, readonly Decrease[]>;
   /** units of no configured tenant any more whose tenants moved to another unit: they are to be zeroed */
   readonly left: readonly Unit[];
-  /** tenants whose figures stand in one unit and belong in another: both are published, or neither */
+  /** tenants whose figures are in one unit and belong in another: both are published, or neither */
   readonly moves: readonly Move[];
 };
 
@@ -99,7 +99,7 @@ export function guard(
   };
 }
 
-/** A unit under which single jobs of a source stand at APEL, or may stand. */
+/** A unit under which APEL has single jobs of a source, or may have them. */
 type PublishedJobRecords = { readonly source: string; readonly unit: Unit };
 
 function publishedJobRecords(states: readonly UnitState[]): readonly PublishedJobRecords[] {
@@ -123,7 +123,7 @@ export function jobRecordsFault(
   months: readonly CountedMonth[],
   states: readonly UnitState[],
 ): GridmeterError | undefined {
-  const name = `${unit.site} ${unit.submitHost} ${unit.month}`;
+  const name = unitName(unit);
   const jobRecords = publishedJobRecords(states);
   for (const { tenant, days } of months) {
     if (days.every((day) => day.groups.length === 0)) continue;

@@ -3,7 +3,7 @@ import { greatest } from "../../shared/lists.ts";
 import type { CountedMonth } from "../counting/count-month.ts";
 import { type Damage, setAsideDamaged } from "../store/json.ts";
 import type { ObjectStore } from "../store/store.ts";
-import { type Tenant, type Unit, isIndividual, voOf } from "../model/tenant.ts";
+import { type Tenant, type Unit, isIndividual, unitName, voOf } from "../model/tenant.ts";
 import { type GuardReport, type Move, guard, jobRecordsFault, unitKey } from "./guards.ts";
 import { cpuFault } from "../counting/missing-cpu.ts";
 import { apelKey } from "../apel/replace-keys.ts";
@@ -231,7 +231,7 @@ function refusedMove(each: Case, { tenant, from, to }: Move): Case {
   const { unit } = each;
   const error = new GridmeterError(
     "moved_tenant_refused",
-    `${unit.site} ${unit.submitHost} ${unit.month}: tenant ${tenant} moved from ${from.site} ${from.submitHost} to ${to.site} ${to.submitHost}, and only both ` +
+    `${unitName(unit)}: tenant ${tenant} moved from ${from.site} ${from.submitHost} to ${to.site} ${to.submitHost}, and only both ` +
       "together may be published, or its jobs would count twice or not at all. Nothing was published for either. Mend what the other one says.",
   );
   return { ...each, decision: { action: "refuse", error } };
@@ -386,7 +386,7 @@ async function confirm(store: ObjectStore, unit: Unit, generation: number): Prom
 export function conflictError(unit: Unit, times: number): GridmeterError {
   return new GridmeterError(
     "store_conflict",
-    `${unit.site} ${unit.submitHost} ${unit.month}: another run changed its state ${times} times while this one was publishing. ` +
+    `${unitName(unit)}: another run changed its state ${times} times while this one was publishing. ` +
       "Nothing of this run was published for it. See that not two schedules run the same accounting, and run it again.",
   );
 }

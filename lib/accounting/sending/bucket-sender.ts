@@ -11,7 +11,7 @@ import {
 import { type DeliveredMessage, moveToDelivered, moveToRefused, parseOutgoingKey } from "../delivery/outgoing.ts";
 import type { LoadedGeneration, LoadedMessage } from "../delivery/supersedes.ts";
 import { isJobs } from "../delivery/supersedes.ts";
-import type { Unit } from "../model/tenant.ts";
+import { type Unit, unitName } from "../model/tenant.ts";
 import type { ObjectStore } from "../store/store.ts";
 import { idOf } from "./queue-sender.ts";
 import { type MessageReport, type SendReport, type Sender, refusal } from "./sender.ts";
@@ -171,5 +171,5 @@ function factsOf(key: string): Pick<MessageReport, "kind" | "units"> {
   const parsed = parseOutgoingKey(key);
   if (parsed === undefined) return {};
   const { kind, unit } = parsed;
-  return { kind, units: [`${unit.site} ${unit.submitHost} ${unit.month}`] };
+  return { kind, units: [unitName(unit)] };
 }

@@ -3,6 +3,7 @@ import { readChecked } from "../apel/check.ts";
 import { parsedUnit } from "../apel/record.ts";
 import { replacingKeys } from "../apel/replace-keys.ts";
 import { problemText } from "../apel/values.ts";
+import { unitName } from "../model/tenant.ts";
 import type { AmsClient } from "./ams.ts";
 import type { HostIdentity } from "./host-certificate.ts";
 import { signMessage } from "./signature.ts";
@@ -63,7 +64,7 @@ export function examine(text: string, now: number): Examined {
   try {
     const { kind, records, problems } = readChecked(text, now);
     if (problems.length > 0) return { bytes, keys: [], fault: `it breaks APEL's rules: ${problemText(problems)}` };
-    const units = records.map(parsedUnit).map(({ site, submitHost, month }) => `${site} ${submitHost} ${month}`);
+    const units = records.map((record) => unitName(parsedUnit(record)));
     return { bytes, units: [...new Set(units)], keys: replacingKeys(text), ...(kind === undefined ? {} : { kind }) };
   } catch (thrown) {
     return { bytes, keys: [], fault: `gridmeter cannot read it (${errorText(thrown)})` };
