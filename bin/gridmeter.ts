@@ -40,7 +40,7 @@ const ssmConfig = () =>
     "--ssm-config <file>",
     "read host, project, topic, certificate, key, authorities and queue from ssmsend's configuration, such as /etc/apel/sender.cfg; AMS_... and options win over it",
   );
-/** An option that stands for a setting of the same name. */
+/** An option that gives the setting of the same name. */
 const ams = (name: string, what: string) => new Option(`--ams-${name}`, what);
 
 const program = newProgram();

@@ -127,7 +127,7 @@ async function sendUnits(
       stop: () => remaining() < LEAST_LEFT,
       ...(units === undefined ? {} : { units }),
     });
-    tell(report);
+    logReport(report);
     return report;
   } finally {
     open.client.close();
@@ -173,7 +173,7 @@ function isRefusal(error: unknown): boolean {
   return error instanceof GridmeterError && error.code === "message_invalid";
 }
 
-function tell({ messages, errors }: SendReport): void {
+function logReport({ messages, errors }: SendReport): void {
   for (const { message, status, amsId, reason } of messages) {
     const fields = {
       key: message,

@@ -10,7 +10,7 @@ import { ABOUT } from "../lib/accounting/settings/table.ts";
 
 const root = resolve(import.meta.dirname, "..");
 const folder = join(root, "dist", "release");
-/** What stands where the stage belongs, until it is a parameter; a name that is nowhere else. */
+/** The text in place of the stage, until it is a parameter; a name that is nowhere else. */
 const STAGE = "stageplaceholder";
 /** Enough for `serverless package` to find nothing wrong; none of it is in the result. */
 const MANDATORY = ["PROMETHEUS_SERVER", "NAMESPACE", "SITE_NAME", "SUBMIT_HOST", "VO_NAME", "BENCHMARK_VALUE"];
@@ -83,7 +83,7 @@ function settingParameter(setting: string): Fields {
   return { Type: "String", Description, ...(unset === undefined ? {} : { Default: "" }) };
 }
 
-/** The same with `${Stage}` where the stage stood. */
+/** The same with `${Stage}` where the stage was. */
 function staged(value: Json): Json {
   if (typeof value === "string")
     return value.includes(STAGE) ? { "Fn::Sub": value.replaceAll(STAGE, "${Stage}") } : value;

@@ -152,7 +152,7 @@ function asRoot(command: readonly string[], failing: "fatal" | "may fail" = "fat
   if (!isRoot && onPath("sudo") === undefined) {
     throw new Error(`Neither root nor sudo: run this as root, then try again: ${command.join(" ")}`);
   }
-  // sudo drops the environment, so the setting stands on the command line.
+  // sudo drops the environment, so the setting is on the command line.
   run([...(isRoot ? [] : ["sudo"]), "env", "DEBIAN_FRONTEND=noninteractive", ...command], failing);
 }
 

@@ -99,7 +99,7 @@ try {
   // Some tests run what is shipped.
   if (args.length === 0) step("build", () => run(process.execPath, "scripts/build.ts"));
   step("tests", vitest);
-  // The last line, for whoever reads no more than that.
+  // The last line, for a reader of no more than that.
   const { passed, failed } = counts();
   if (passed === 0 || failed > 0) worst = Math.max(worst, 1);
   console.log(`\n${passed} passed, ${failed} failed`);

@@ -78,7 +78,7 @@ export async function account(options: AccountOptions): Promise<number> {
   const request = requestOf(settings);
   const run = countAll(settings, ports, { ...options, now, request, ...(only === undefined ? {} : { only }) });
   const result = await run.catch(async (error: unknown) => {
-    if (!dryRun) await metrics.tellFailure(request);
+    if (!dryRun) await metrics.publishFailure(request);
     throw error;
   });
   tellRun(result, say);
@@ -87,7 +87,7 @@ export async function account(options: AccountOptions): Promise<number> {
   const sent = toAms === undefined || dryRun ? undefined : await sendAfter(outbox, toAms);
   const code = exitCode([...runErrors(result), ...faults, ...(sent?.errors ?? [])]);
   // What waits in the queue now was not sent.
-  if (!dryRun) await metrics.tell(result, outbox);
+  if (!dryRun) await metrics.publishResult(result, outbox);
   for (const fault of faults) say(...linesOfError(fault));
   if (options.json === true) {
     const summary = {

@@ -12,7 +12,7 @@ export type AgentOptions = AgentOverrides & {
   readonly demo?: boolean | undefined;
 };
 
-/** Bytes of log that wait while nobody reads it; more is dropped. The agent must not stand still for its log. */
+/** Bytes of log that wait while nobody reads it; more is dropped. The agent must not wait for its log. */
 const LOG_BUFFER = 1024 * 1024;
 const DEMO = "demonstration: this node, its GPUs and its containers are made up, and commands hang on purpose";
 /** The log of a program that ends is waited for so long, milliseconds. */

@@ -3,7 +3,7 @@ import type { Argument, CommandUnknownOpts, Option } from "@commander-js/extra-t
 export const SHELLS = ["bash", "zsh", "fish"] as const;
 export type Shell = (typeof SHELLS)[number];
 
-/** What can follow an option or stand as an argument. */
+/** What can follow an option or be an argument. */
 type Value =
   | { readonly kind: "none" | "file" | "text" }
   | { readonly kind: "words"; readonly words: readonly string[] };

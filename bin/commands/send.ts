@@ -11,7 +11,7 @@ import { Progress } from "../show/progress.ts";
 import { sentTable } from "../show/sent.ts";
 import { linesOfError, nowInSeconds, say, warn } from "./options.ts";
 
-/** Options that stand for a setting each. */
+/** Options that give a setting each. */
 export type AmsOptions = {
   readonly envFile?: string | undefined;
   readonly ssmConfig?: string | undefined;

@@ -8,7 +8,7 @@ export type Cell = string | number | readonly string[];
 export type TableOptions = {
   /** columns of the screen; default: those of the terminal, and as many as needed where stdout is none */
   readonly width?: number | undefined;
-  /** columns whose texts stand at the right */
+  /** columns that are aligned to the right */
   readonly right?: readonly boolean[];
   /** without lines between columns and rows */
   readonly plain?: boolean;

@@ -160,7 +160,7 @@ export function delivery({ env }: Parts): Delivery {
  */
 export async function notifySpooler(units: readonly Unit[], store: S3Store, parts: Parts): Promise<void> {
   const { env, sqs } = parts;
-  // Before anybody is told: who finds that the messages are not for him stops.
+  // Before any notification: a spooler or sender that finds the messages not its own stops.
   await setDelivery(store, delivery(parts));
   const queueUrl = variable(env, "SPOOL_QUEUE_URL");
   // Without a queue sweeps find all.

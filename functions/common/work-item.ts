@@ -14,7 +14,7 @@ import { withQueryLimit } from "./settings.ts";
 
 /**
  * A run has no more invocations than this: a day of them, less than the pieces that they keep live (scratch/, 2 days), and the next
- * night begins anew. Lambda's own watch over functions that call themselves, which ends a run after 16, is off.
+ * night begins again. Lambda's own watch over functions that call themselves, which ends a run after 16, is off.
  */
 export const MOST_PARTS = 96;
 

@@ -47,12 +47,12 @@ export async function sendFrom(
   { sender, client }: OpenSender,
   progress?: (done: number, total: number) => void,
 ): Promise<SendReport> {
-  const told = progress === undefined ? {} : { progress };
+  const shown = progress === undefined ? {} : { progress };
   try {
     if (sender.dryRun) await client.look();
-    if (source.kind === "queue") return await sendQueue(source.queue, sender, told);
+    if (source.kind === "queue") return await sendQueue(source.queue, sender, shown);
     await claimForAms(source.store, source.takeOver);
-    return await sendOutgoing(source.store, sender, { lease: { onHost: true }, ...told });
+    return await sendOutgoing(source.store, sender, { lease: { onHost: true }, ...shown });
   } finally {
     client.close();
   }

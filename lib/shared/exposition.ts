@@ -72,7 +72,7 @@ export function encode(probe: string, { samples, ...header }: Family): Block {
   return { ...header, lines, series: samples.length };
 }
 
-/** The labels as they stand between the braces: `a="x",b="y"`. */
+/** The labels as they are written between the braces: `a="x",b="y"`. */
 export const labelText = (labels: Labels): string => encodeLabels(Object.keys(labels), labels);
 
 /** The lines of a metric as it is, without the label `probe`: for what no probe reads. Values that are no numbers are left out. */
@@ -86,7 +86,7 @@ export function plainBlock({ samples, ...header }: Metric): Block {
 }
 
 /**
- * The text of many blocks in Prometheus' text format 0.0.4. All blocks of one name stand together under one header, in the order
+ * The text of many blocks in Prometheus' text format 0.0.4. All blocks of one name are together under one header, in the order
  * in which names first came: a family that is split makes the whole text invalid. The first block's type and help count.
  */
 export function render(blocks: Iterable<Block>): string {

@@ -2,7 +2,7 @@ import { type Parsed, bad, good } from "./config-values.ts";
 import { GridmeterError } from "./errors.ts";
 import { withoutEnd } from "./text.ts";
 
-/** Prometheus's address without a trailing slash, and the `Authorization` header for credentials that stood in it. */
+/** Prometheus's address without a trailing slash, and the `Authorization` header for credentials that were part of it. */
 type Server = { readonly url: string; readonly authHeader?: string };
 
 /** Reads PROMETHEUS_SERVER: an http(s) URL, optionally with a path and `user:password@`, without query or fragment. */

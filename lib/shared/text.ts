@@ -17,7 +17,7 @@ export const LONGEST_LINE = 10_000;
 
 /**
  * The text with every odd character written as JSON writes it (`\n`, `\u001b`). JSON stays JSON of the same value, since such
- * characters stand only within its strings.
+ * characters are only within its strings.
  */
 export function visible(text: string): string {
   return text.replace(ODD, escaped);

@@ -9,7 +9,7 @@ import { isNull } from "../model/tenant.ts";
 type Values = (name: string) => string | undefined;
 
 /**
- * The columns of each table's REPLACE key. Site, submit host and month stand first, so that sorted keys group by unit;
+ * The columns of each table's REPLACE key. Site, submit host and month come first, so that sorted keys group by unit;
  * the order means nothing to APEL.
  */
 const COLUMNS = {

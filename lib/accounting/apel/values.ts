@@ -11,7 +11,7 @@ type OddCharacter = {
   readonly reason: string;
 };
 
-/** The first character that may not stand inside a line of a message, or undefined. APEL and ssmsend: ASCII only. */
+/** The first character that may not be inside a line of a message, or undefined. APEL and ssmsend: ASCII only. */
 export function oddCharacter(text: string): OddCharacter | undefined {
   if (PRINTABLE.test(text)) return undefined;
   for (const char of text) {
@@ -38,7 +38,7 @@ export function textProblem(name: string, value: string, maxLength = 255): strin
 }
 
 /**
- * Why a configured string (site, VO, host, infrastructure type) may not stand in a message, or undefined if it may.
+ * Why a configured string (site, VO, host, infrastructure type) may not be in a message, or undefined if it may.
  * @param maxLength in characters; APEL: 255, InfrastructureType 20
  */
 export function valueProblem(name: string, value: string, maxLength = 255): string | undefined {

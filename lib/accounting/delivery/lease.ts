@@ -21,7 +21,7 @@ const lease = z.object({
 });
 type LeaseText = z.infer<typeof lease>;
 
-/** How long a lease lasts, seconds. Whoever holds it makes it young again before each request, so it outlives any of them. */
+/** How long a lease lasts, seconds. The run that holds it makes it young again before each request, so it outlives any of them. */
 export const LEASE_SECONDS = 300;
 /** A lease is renewed where less of it is left, seconds: more than one request to AMS takes, and its answer. */
 const LEAST_LEFT = 150;

@@ -116,7 +116,7 @@ export interface Monitoring {
    */
   namespaces(window: Window): Promise<{ readonly names: readonly string[]; readonly prefixes: readonly string[] }>;
   /**
-   * Another prefix under which the labels of the pods stand that carry the tenant's namespace in the window: that is then the namespace of
+   * Another prefix of the labels of the pods that carry the tenant's namespace in the window: that is then the namespace of
    * kube-state-metrics itself, and they are pods of any namespace.
    */
   readonly strayPrefix?: (window: Window) => Promise<string | undefined>;

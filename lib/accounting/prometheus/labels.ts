@@ -165,7 +165,7 @@ export function overTime(
 }
 
 /**
- * Labels under which a pod's uid may stand, the likeliest first. Beside a renamed one, the plain one is the uid of the target
+ * Labels that may hold a pod's uid, the likeliest first. Beside a renamed one, the plain one is the uid of the target
  * itself.
  */
 export function uidLabels(selection: Selection): readonly string[] {

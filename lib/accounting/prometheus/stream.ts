@@ -7,7 +7,7 @@ import { type Sample, readSample, readVector } from "./response.ts";
 
 /** Characters that are gathered before the rows among them are parsed. */
 const BATCH = 1 << 18;
-/** Inside a JSON text a quote is escaped, so neither of these can stand in a label's value. */
+/** Inside a JSON text a quote is escaped, so neither of these can be in a label's value. */
 const RESULT = `"result":[`;
 const ROW = `,{"metric":`;
 /** Most characters that are held, and most of an answer of which only a batch is held: two million pods have 200 million. */

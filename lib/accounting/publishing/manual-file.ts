@@ -44,7 +44,7 @@ export type ManualFile = {
   /** hash of the file's content; line ends do not matter */
   readonly hash: string;
   readonly records: readonly ManualRecord[];
-  /** records that stand in the file before, word for word */
+  /** records that come before it in the file, word for word */
   readonly repeated: readonly ManualRecord[];
   /** the first of those that must not go */
   readonly refused: readonly RefusedRecord[];

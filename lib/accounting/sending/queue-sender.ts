@@ -5,7 +5,7 @@ import { isDirqDirectory, isDirqElement } from "../delivery/queue.ts";
 import { type MessageReport, type SendReport, type Sender, examine, refusal } from "./sender.ts";
 
 type QueueSendOptions = {
-  /** told of how many of how many messages were dealt with */
+  /** is given how many of how many messages were dealt with */
   readonly progress?: (done: number, total: number) => void;
 };
 

@@ -81,7 +81,7 @@ function element(tag: number, ...parts: readonly Buffer[]): Buffer {
   return Buffer.concat([Buffer.from([tag, 0x80 | bytes.length]), bytes, content]);
 }
 
-/** Issuer and serial number as they stand in the certificate, which Node has read before: it is well-formed. */
+/** Issuer and serial number as the certificate has them, which Node has read before: it is well-formed. */
 function issuerAndSerial(certificate: Buffer): { readonly serial: Buffer; readonly issuer: Buffer } {
   const [body] = elements(contentOf(certificate));
   const fields = elements(contentOf(body ?? certificate));

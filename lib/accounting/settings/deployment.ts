@@ -320,7 +320,7 @@ function stoodFor(texts: Raw): Raw {
   return Object.fromEntries(named.map(([setting]) => [setting, value(setting)]));
 }
 
-/** A problem of what stands for a parameter is one of the parameter. */
+/** A problem of what is set in place of a parameter is one of the parameter. */
 function renamed(problem: Problem): Problem {
   const { tenant: _tenant, ...rest } = problem;
   const instead = FROM_PARAMETER.get(problem.setting);

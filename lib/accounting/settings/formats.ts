@@ -184,7 +184,7 @@ export function amsName(text: string): Parsed<string> {
 /** A longer text is refused for its length, characters. */
 const LONGEST_TEXT = 255;
 
-/** A text that may stand in an APEL message, at most `maxLength` characters. */
+/** A text that may be in an APEL message, at most `maxLength` characters. */
 export function apelText(maxLength: number): (text: string) => Parsed<string> {
   return (text) => {
     // Docker hands an env file's ${NAME} on as it is, and so does Kubernetes $(NAME): APEL would take it for a new name.

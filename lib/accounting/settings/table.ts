@@ -132,7 +132,7 @@ export const runSettings = z.object({
   }),
 });
 
-/** Settings of one tenant; each may stand in the environment for all tenants and in the tenants file for one. */
+/** Settings of one tenant; each may be set in the environment for all tenants and in the tenants file for one. */
 export const tenantSettings = z.object({
   PROMETHEUS_SERVER: parsedBy(parseServer).register(about, {
     meaning:
@@ -173,7 +173,7 @@ export const tenantSettings = z.object({
   }),
   PROMETHEUS_SIGV4_REGION: parsedBy(parseRegion).optional().register(about, {
     meaning:
-      "Signs requests with AWS Signature Version 4 for Amazon Managed Service for Prometheus in this region, with the credentials that the AWS SDK finds. Only needed where the region does not stand in the address.",
+      "Signs requests with AWS Signature Version 4 for Amazon Managed Service for Prometheus in this region, with the credentials that the AWS SDK finds. Only needed where the region is not in the address.",
     example: "eu-central-1",
     otherwise:
       "the region in a workspace's address (`aps-workspaces.REGION.amazonaws.com`); other servers get no signature",

@@ -39,7 +39,7 @@ export type DemoNode = { readonly job: string; readonly probes: Probes; readonly
 
 /**
  * Makes up a node with GPUs and containers, to look at dashboards without hardware. Its tools are real commands, `cat` of files that are
- * written anew each second, so that all of the agent works as on a real node. A tool that hangs is a pipe that nobody writes to.
+ * written again each second, so that all of the agent works as on a real node. A tool that hangs is a pipe that nobody writes to.
  */
 export async function madeUpNode(): Promise<DemoNode> {
   const folder = await mkdtemp(join(tmpdir(), "gridmeter-demo-"));

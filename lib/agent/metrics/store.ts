@@ -166,7 +166,7 @@ type Held = {
 const MARGIN = 5;
 
 /**
- * Until when a run's data may be shown. The next run settles before that unless the program or the whole machine stood still:
+ * Until when a run's data may be shown. The next run settles before that unless the program or the whole machine was paused:
  * then what was read is old, and nobody was there to take it back.
  */
 export const shownUntil = ({ interval, timeout }: Pick<Probe, "interval" | "timeout">, settledAt: number): number =>

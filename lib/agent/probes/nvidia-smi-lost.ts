@@ -71,7 +71,7 @@ export class OtherGpus {
   readonly #parse: (output: Output) => Parsed<NvidiaSmi>;
   /** a GPU that hangs the command must not keep the others from being asked, nor be asked twice at a time */
   readonly #slots = new SlotPerKey();
-  /** the GPUs of the last complete log: their indexes stay those of the series, as nvidia-smi counts anew without the lost ones */
+  /** the GPUs of the last complete log: their indexes stay those of the series, as nvidia-smi counts without the lost ones */
   #known: readonly NvidiaGpu[] = [];
 
   constructor(command: Command["argv"], maxBytes: number, parse: (output: Output) => Parsed<NvidiaSmi>) {

@@ -10,9 +10,9 @@ export type Point = { readonly at: string; readonly series: string; readonly val
 export type Axis = {
   /** the places in order, those without a value too */
   readonly places: readonly string[];
-  /** what stands at a place in all: a sum of rounded parts may be another */
+  /** the total at a place: a sum of rounded parts may be another */
   readonly total: (place: string) => number;
-  /** what stands under a place, and below that where it is not empty */
+  /** the text under a place, and below that where it is not empty */
   readonly label: (place: string, index: number) => readonly [text: string, below: string];
 };
 

@@ -71,7 +71,7 @@ function pointsOf(rows: readonly Row[], name: (row: Row) => string, measure: Mea
   return rows.map((row) => ({ at: "day" in row ? row.day : row.month, series: name(row), value: row[measure] }));
 }
 
-/** A chart of core hours and one of jobs. @param rows the parts @param totals what stands at each place in all */
+/** A chart of core hours and one of jobs. @param rows the parts @param totals the total at each place */
 function pair(
   rows: readonly Row[],
   totals: ReadonlyMap<string, Usage>,

@@ -62,7 +62,7 @@ const AMD_VENDORS: readonly string[] = ["amd.com"];
 const CDI_NAME = /^([a-z0-9.-]{1,128})\/(?:gpu|mig)=(.{1,128})$/i;
 
 /**
- * The CDI name that a mount stands for; undefined for any other mount. The kubelet's device plugin may give GPUs so, as
+ * The CDI name that a mount gives; undefined for any other mount. The kubelet's device plugin may give GPUs so, as
  * `/var/run/nvidia-container-devices/GPU-<uuid>` or `/var/run/nvidia-container-devices/cdi/nvidia.com/gpu/0`.
  */
 export const mountedDevice = (destination: string): string | undefined => {
@@ -73,7 +73,7 @@ export const mountedDevice = (destination: string): string | undefined => {
   return name === undefined ? undefined : `${vendor}/gpu=${name}`;
 };
 
-/** The CDI names in annotations, by which the kubelet tells the runtime. */
+/** The CDI names in annotations, that the kubelet gives the runtime. */
 export const annotatedDevices = (annotations: ReadonlyMap<string, string>): readonly string[] =>
   [...annotations].flatMap(([key, value]) => (key.startsWith("cdi.k8s.io/") ? itemsOf(value) : []));
 
