@@ -7,7 +7,8 @@ import { send } from "../../functions/send.ts";
 import { deliveryOf } from "../../lib/accounting/delivery/ams-or-spool.ts";
 import { spoolOnce } from "../../lib/accounting/delivery/spooler.ts";
 import type { S3Store } from "../../lib/accounting/store/s3.ts";
-import { type AmsFault, type AmsServer, startAms } from "../support/ams-server.ts";
+import { startAmsSite } from "../support/ams-sender.ts";
+import type { AmsFault } from "../support/ams-server.ts";
 import { publishGeneration, spoolPorts } from "../support/aws-spool.ts";
 import { spoolingViolations, logOf } from "../support/dirq-invariants.ts";
 import { generationOf, unit } from "../support/dirq-messages.ts";
@@ -16,26 +17,23 @@ import { putParameter } from "../support/functions-world.ts";
 import { type Moto, startMoto } from "../support/moto.ts";
 import { verified } from "../support/smime.ts";
 import { scratchDirectory } from "../support/store-script.ts";
-import { type Authority, type Identity, encrypted, makeAuthority } from "../support/tls.ts";
+import { type Identity, encrypted } from "../support/tls.ts";
 import { drain, takeEvent } from "../support/work-queue.ts";
 
 // Else the logger and the metrics write past the console that is watched here.
 vi.hoisted(() => Object.assign(process.env, { POWERTOOLS_DEV: "true", POWERTOOLS_METRICS_DISABLED: "false" }));
 
+const site = await startAmsSite("rsa");
+const { authority, host, ams } = site;
 let moto: Moto;
-let ams: AmsServer;
-let authority: Authority;
-let host: Identity;
 let scratch: Awaited<ReturnType<typeof scratchDirectory>>;
 beforeAll(async () => {
   scratch = await scratchDirectory();
-  authority = makeAuthority(scratch.path, "authority");
-  host = authority.issue("host.example.org", 30, "rsa");
-  [moto, ams] = await Promise.all([startMoto(), startAms(authority)]);
+  moto = await startMoto();
   await putParameter(moto, "/gridmeter/test/ams-ca", readFileSync(authority.caFile, "utf8"));
 });
 afterAll(async () => {
-  await Promise.all([moto.stop(), ams.stop()]);
+  await Promise.all([moto.stop(), site.stop()]);
   await scratch.remove();
 });
 

@@ -9,7 +9,7 @@ import { deliveryOf } from "../../lib/accounting/delivery/ams-or-spool.ts";
 import { DirqQueue } from "../../lib/accounting/delivery/dirq.ts";
 import { S3Store } from "../../lib/accounting/store/s3.ts";
 import { kindsCluster, simulate } from "../simulator/index.ts";
-import { type AmsServer, startAms } from "../support/ams-server.ts";
+import { amsSettings, startAmsSite } from "../support/ams-sender.ts";
 import { publishGeneration } from "../support/aws-spool.ts";
 import { generationMessages, summaryBody, unit } from "../support/dirq-messages.ts";
 import { dirqTool } from "../support/dirq-tool.ts";
@@ -20,13 +20,12 @@ import { type CliRun, bundledCli, gap, jsonOf, leastSettings, runCli } from "../
 import { serveSeries } from "../support/serve-series.ts";
 import { verified } from "../support/smime.ts";
 import { scratchDirectory } from "../support/store-script.ts";
-import { type Authority, type Identity, encrypted, makeAuthority } from "../support/tls.ts";
+import { encrypted } from "../support/tls.ts";
 
+const site = await startAmsSite("rsa");
+const { authority, host, ams } = site;
 let server: PrometheusServer;
 let moto: Moto;
-let ams: AmsServer;
-let authority: Authority;
-let host: Identity;
 let scratch: Awaited<ReturnType<typeof scratchDirectory>>;
 let program: readonly string[];
 let root: string;
@@ -36,16 +35,13 @@ let made = 0;
 beforeAll(async () => {
   scratch = await scratchDirectory();
   program = bundledCli(scratch.path);
-  authority = makeAuthority(scratch.path, "authority");
-  host = authority.issue("host.example.org", 30, "rsa");
-  [ams, moto, server] = await Promise.all([
-    startAms(authority),
+  [moto, server] = await Promise.all([
     startMoto(),
     serveSeries(simulate(kindsCluster({ kinds: ["plain", "millicores"], scrapeInterval: 300 }))),
   ]);
 }, 180_000);
 afterAll(async () => {
-  await Promise.all([ams.stop(), moto.stop(), server.stop()]);
+  await Promise.all([site.stop(), moto.stop(), server.stop()]);
   await scratch.remove();
 });
 beforeEach(async () => {
@@ -57,12 +53,7 @@ beforeEach(async () => {
 });
 
 const amsEnv = (more: Readonly<Record<string, string>> = {}): Record<string, string> => ({
-  AMS_HOST: ams.host,
-  AMS_PORT: String(ams.port),
-  AMS_AUTHN_PORT: String(ams.authnPort),
-  AMS_CERTIFICATE: host.certFile,
-  AMS_KEY: host.keyFile,
-  AMS_CA_FILE: authority.caFile,
+  ...amsSettings(site),
   ...more,
 });
 const cli = (args: readonly string[], env: Readonly<Record<string, string>> = amsEnv()): Promise<CliRun> =>
@@ -283,7 +274,7 @@ describe("bad input is a clear error, and nothing is lost", () => {
     ],
     [
       "a token that is refused",
-      () => amsEnv({ AMS_TOKEN_FILE: authority.caFile.replace("authority.pem", "token") }),
+      () => amsEnv({ AMS_TOKEN_FILE: join(scratch.path, "token") }),
       4,
       /ams_auth: .*answered 401/,
     ],

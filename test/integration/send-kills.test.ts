@@ -14,7 +14,8 @@ import type { Unit } from "../../lib/accounting/model/tenant.ts";
 import { MemoryStore } from "../../lib/accounting/store/store.ts";
 import { S3Store } from "../../lib/accounting/store/s3.ts";
 import { Random } from "../simulator/index.ts";
-import { type AmsFault, type AmsServer, startAms } from "../support/ams-server.ts";
+import { amsSettings, startAmsSite } from "../support/ams-sender.ts";
+import type { AmsFault } from "../support/ams-server.ts";
 import { type AwsFault, type AwsFaults, startAwsFaults } from "../support/aws-faults.ts";
 import { publishGeneration } from "../support/aws-spool.ts";
 import { spoolingViolations } from "../support/dirq-invariants.ts";
@@ -26,7 +27,6 @@ import { bundledCli, startCli } from "../support/run-cli.ts";
 import { isLong } from "../support/size.ts";
 import { verified } from "../support/smime.ts";
 import { scratchDirectory } from "../support/store-script.ts";
-import { type Authority, type Identity, makeAuthority } from "../support/tls.ts";
 
 const KILLS = RANDOM_KILLS.sender;
 const SEED = "senders";
@@ -37,10 +37,9 @@ const units: readonly Unit[] = [0, 1, 2].map((index) => ({
   month: "2025-01",
 }));
 
+const site = await startAmsSite();
+const { authority, ams } = site;
 let moto: Moto;
-let ams: AmsServer;
-let authority: Authority;
-let host: Identity;
 let proxy: AwsFaults;
 let scratch: Awaited<ReturnType<typeof scratchDirectory>>;
 let program: readonly string[];
@@ -48,14 +47,12 @@ const started = new Set<ChildProcess>();
 beforeAll(async () => {
   scratch = await scratchDirectory();
   program = bundledCli(scratch.path);
-  authority = makeAuthority(scratch.path, "authority");
-  host = authority.issue("host.example.org", 30);
   moto = await startMoto({ page: 1000 });
-  [ams, proxy] = await Promise.all([startAms(authority), startAwsFaults(moto.url)]);
+  proxy = await startAwsFaults(moto.url);
 });
 afterAll(async () => {
   for (const child of started) child.kill("SIGKILL");
-  await Promise.all([proxy.stop(), ams.stop()]);
+  await Promise.all([proxy.stop(), site.stop()]);
   await moto.stop();
   await scratch.remove();
 });
@@ -97,12 +94,7 @@ function behaving(): void {
 
 const env = (): Record<string, string> => ({
   ...moto.env(proxy.url),
-  AMS_HOST: ams.host,
-  AMS_PORT: String(ams.port),
-  AMS_AUTHN_PORT: String(ams.authnPort),
-  AMS_CERTIFICATE: host.certFile,
-  AMS_KEY: host.keyFile,
-  AMS_CA_FILE: authority.caFile,
+  ...amsSettings(site),
   NODE_COMPILE_CACHE: join(scratch.path, "compiled"),
 });
 const run = (source: string) => startCli(["send", "--source", source], { cwd: scratch.path, program, env: env() });

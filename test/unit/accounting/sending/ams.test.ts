@@ -1,30 +1,16 @@
-import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { inspect } from "node:util";
-import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { signMessage } from "../../../../lib/accounting/sending/signature.ts";
-import { amsSender } from "../../../support/ams-sender.ts";
-import { type AmsFault, type AmsServer, startAms } from "../../../support/ams-server.ts";
+import { amsSender, startAmsSite } from "../../../support/ams-sender.ts";
+import type { AmsFault } from "../../../support/ams-server.ts";
 import { listen } from "../../../support/fault-proxy.ts";
 import { verified } from "../../../support/smime.ts";
-import { type Authority, type Identity, makeAuthority } from "../../../support/tls.ts";
+import { makeAuthority } from "../../../support/tls.ts";
 
-let folder: string;
-let authority: Authority;
-let host: Identity;
-let ams: AmsServer;
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), "gridmeter-ams-"));
-  authority = makeAuthority(folder, "authority");
-  host = authority.issue("host.example.org", 30);
-  ams = await startAms(authority);
-});
-afterAll(async () => {
-  await ams.stop();
-  rmSync(folder, { recursive: true });
-});
+const site = await startAmsSite();
+const { folder, authority, host, ams } = site;
+afterAll(() => site.stop());
 beforeEach(() => {
   ams.misbehave(() => undefined);
   ams.registered(undefined);

@@ -1,8 +1,6 @@
 // The rules of order and loss, judged by the one judge of all fault tests, of messages that go from a bucket to AMS.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { messageKeys } from "../../../../lib/accounting/apel/replace-keys.ts";
 import { deliveryOf, setDelivery } from "../../../../lib/accounting/delivery/ams-or-spool.ts";
 import { deliverAll } from "../../../../lib/accounting/delivery/deliver.ts";
@@ -10,29 +8,17 @@ import { DirqQueue } from "../../../../lib/accounting/delivery/dirq.ts";
 import { takeLease } from "../../../../lib/accounting/delivery/lease.ts";
 import { sendOutgoing } from "../../../../lib/accounting/sending/bucket-sender.ts";
 import { MemoryStore, type ObjectStore } from "../../../../lib/accounting/store/store.ts";
-import { amsSender } from "../../../support/ams-sender.ts";
-import { type AmsFault, type AmsRequest, type AmsServer, startAms } from "../../../support/ams-server.ts";
+import { amsSender, startAmsSite } from "../../../support/ams-sender.ts";
+import type { AmsFault, AmsRequest } from "../../../support/ams-server.ts";
 import { logOf, spoolingViolations } from "../../../support/dirq-invariants.ts";
 import { generationMessages, generationOf, storeGeneration, unit } from "../../../support/dirq-messages.ts";
 import { verified } from "../../../support/smime.ts";
-import { type Authority, type Identity, makeAuthority } from "../../../support/tls.ts";
 
-let folder: string;
-let authority: Authority;
-let host: Identity;
-let ams: AmsServer;
+const site = await startAmsSite();
+const { folder, authority, host, ams } = site;
+afterAll(() => site.stop());
 let store: MemoryStore;
 let first: number;
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), "gridmeter-bucket-sender-"));
-  authority = makeAuthority(folder, "authority");
-  host = authority.issue("host.example.org", 30);
-  ams = await startAms(authority);
-});
-afterAll(async () => {
-  await ams.stop();
-  rmSync(folder, { recursive: true });
-});
 beforeEach(async () => {
   ams.misbehave(() => undefined);
   store = new MemoryStore();

@@ -1,46 +1,23 @@
 import { execFileSync } from "node:child_process";
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  readdirSync,
-  rmSync,
-  utimesSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { DirqQueue } from "../../../../lib/accounting/delivery/dirq.ts";
 import { PlainDirectoryQueue } from "../../../../lib/accounting/delivery/plain-queue.ts";
 import type { MessageQueue } from "../../../../lib/accounting/delivery/queue.ts";
 import { sendQueue } from "../../../../lib/accounting/sending/queue-sender.ts";
-import { amsSender } from "../../../support/ams-sender.ts";
-import { type AmsServer, startAms } from "../../../support/ams-server.ts";
+import { amsSender, startAmsSite } from "../../../support/ams-sender.ts";
 import { generationMessages, summaryBody, unit } from "../../../support/dirq-messages.ts";
 import { dirqTool } from "../../../support/dirq-tool.ts";
 import { verified } from "../../../support/smime.ts";
-import { type Authority, type Identity, makeAuthority } from "../../../support/tls.ts";
 
-let folder: string;
-let authority: Authority;
-let host: Identity;
-let ams: AmsServer;
+const site = await startAmsSite("rsa");
+const { folder, authority, host, ams } = site;
+afterAll(() => site.stop());
 let root: string;
 let first: number;
 let made = 0;
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), "gridmeter-queue-sender-"));
-  authority = makeAuthority(folder, "authority");
-  host = authority.issue("host.example.org", 30, "rsa");
-  ams = await startAms(authority);
-});
-afterAll(async () => {
-  await ams.stop();
-  rmSync(folder, { recursive: true });
-});
 beforeEach(() => {
   ams.misbehave(() => undefined);
   root = join(folder, `queue-${(made += 1)}`);
