@@ -8,7 +8,7 @@ import { type RunResult, runAccounting, runErrors } from "../../lib/accounting/r
 import type { LoadedSettings } from "../../lib/accounting/settings/load.ts";
 import type { S3Store } from "../../lib/accounting/store/s3.ts";
 import { GridmeterError } from "../../lib/shared/errors.ts";
-import { shapeText } from "../../lib/shared/text.ts";
+import { parseJson, shapeText } from "../../lib/shared/text.ts";
 import { type Parts, logger, notifySpooler, stopBefore, warnDamaged } from "./runtime.ts";
 import { withQueryLimit } from "./settings.ts";
 
@@ -136,12 +136,8 @@ export type RunFlags = Pick<WorkItem, keyof typeof runFlags>;
 export function parseWorkItem(
   text: string,
 ): { readonly ok: true; readonly item: WorkItem } | { readonly ok: false; readonly problem: string } {
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch {
-    return { ok: false, problem: "it is not JSON" };
-  }
+  const json = parseJson(text);
+  if (json === undefined) return { ok: false, problem: "it is not JSON" };
   const parsed = workItem.safeParse(json);
   if (parsed.success) return { ok: true, item: parsed.data };
   return { ok: false, problem: `it is no work item: ${shapeText(parsed.error)}` };

@@ -11,6 +11,7 @@ import {
 } from "./pushgateway.ts";
 import { hiderOfRequest } from "./proxy.ts";
 import { nameOf } from "./server-url.ts";
+import { parseJson } from "./text.ts";
 
 /**
  * A group of the gateway. `pushedAt`: last push that the gateway took, epoch seconds; 0 if it never took one. `age`: seconds since
@@ -138,7 +139,7 @@ export class GroupList {
   /** @throws NoList unless the list arrived from end to end */
   end(): void {
     if (this.#depth > 0 || this.#inString) throw new NoList(CUT_OFF);
-    if (!listWithoutGroups.safeParse(parseJson(this.#rest)).success) throw new NoList(OTHER_SHAPE);
+    if (!listWithoutGroups.safeParse(readJson(this.#rest)).success) throw new NoList(OTHER_SHAPE);
   }
 
   #readInString(character: string | undefined): void {
@@ -157,7 +158,7 @@ const groupOfList = z.object({ labels: z.unknown(), push_time_seconds: z.unknown
 
 /** Undefined for a group whose key cannot be known. @throws NoList if it is none */
 function readGroup(text: string): Group | undefined {
-  const group = groupOfList.safeParse(parseJson(text));
+  const group = groupOfList.safeParse(readJson(text));
   if (!group.success) throw new NoList(OTHER_SHAPE);
   const time = pushTime.safeParse(group.data.push_time_seconds);
   if (!time.success) throw new NoList("a group has no push_time_seconds");
@@ -174,12 +175,10 @@ function readGroup(text: string): Group | undefined {
   return (labels["instance"] ?? "") === "" ? undefined : { grouping: labels, pushedAt };
 }
 
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw new NoList(NO_JSON);
-  }
+function readJson(text: string): unknown {
+  const json = parseJson(text);
+  if (json === undefined) throw new NoList(NO_JSON);
+  return json;
 }
 
 /** The gateway gives each metric the labels of its group, and an empty `instance` where there is none. */

@@ -12,6 +12,15 @@ const SHORT: ReadonlyMap<string, string> = new Map([
   ["\t", "\\t"],
 ]);
 
+/** The text as JSON; undefined, which no JSON is, where it is none. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
 /** Characters of one line: longer than any of our own texts, and short enough for a screen and a log. */
 export const LONGEST_LINE = 10_000;
 

@@ -2,6 +2,7 @@
 // which of the two holds, and who finds that it is the other stops.
 import { z } from "zod";
 import { GridmeterError } from "../../shared/errors.ts";
+import { parseJson } from "../../shared/text.ts";
 import type { ObjectStore } from "../store/store.ts";
 
 const KEY = "delivery/way.json";
@@ -14,14 +15,12 @@ export type Delivery = z.infer<typeof text>["delivery"];
 export async function deliveryOf(store: ObjectStore): Promise<Delivery | undefined> {
   const held = await store.get(KEY);
   if (held === undefined) return undefined;
-  try {
-    return text.parse(JSON.parse(held.body)).delivery;
-  } catch {
-    throw new GridmeterError(
-      "store_failed",
-      `${KEY} in the bucket does not say which way its messages go. Nothing was delivered. Say it again: deploy once more, or give --take-over.`,
-    );
-  }
+  const read = text.safeParse(parseJson(held.body));
+  if (read.success) return read.data.delivery;
+  throw new GridmeterError(
+    "store_failed",
+    `${KEY} in the bucket does not say which way its messages go. Nothing was delivered. Say it again: deploy once more, or give --take-over.`,
+  );
 }
 
 /** Says which way holds from now on. Written only where that changes. @throws GridmeterError `store_failed` */

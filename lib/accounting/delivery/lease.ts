@@ -4,6 +4,7 @@ import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { z } from "zod";
 import { GridmeterError } from "../../shared/errors.ts";
+import { parseJson } from "../../shared/text.ts";
 import type { Unit } from "../model/tenant.ts";
 import { type ObjectStore, safeSegment } from "../store/store.ts";
 import { type ProcessIdentity, identity, isKnownGone, ownIdentity } from "./lock.ts";
@@ -76,11 +77,7 @@ function leaseKey({ site, submitHost, month }: Unit): string {
 
 /** What nobody could have written counts as no lease. */
 function read(body: string): LeaseText | undefined {
-  try {
-    return lease.parse(JSON.parse(body));
-  } catch {
-    return undefined;
-  }
+  return lease.safeParse(parseJson(body)).data;
 }
 
 class OwnLease implements Lease {

@@ -9,6 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
 import { GridmeterError } from "../../shared/errors.ts";
 import { errnoOf, isErrno, storeError } from "../../shared/fs.ts";
+import { parseJson } from "../../shared/text.ts";
 import { GuardedFolder, Odd } from "../store/guarded-folder.ts";
 import { checkQueueOwner } from "../store/ownership.ts";
 import { isDirqElement } from "./queue.ts";
@@ -198,11 +199,7 @@ export function isLockText(text: string): boolean {
 /** Who left the lock; undefined if the text does not say. */
 function readLockText(text: string): ProcessIdentity | undefined {
   if (!isLockText(text)) return undefined;
-  try {
-    return identity.parse(JSON.parse(text.slice(SIGN.length)));
-  } catch {
-    return undefined;
-  }
+  return identity.safeParse(parseJson(text.slice(SIGN.length))).data;
 }
 
 /** A lock of another host, whose processes cannot be seen from here, counts as left behind after this, milliseconds. */

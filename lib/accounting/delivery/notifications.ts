@@ -10,7 +10,7 @@ import {
 import { z } from "zod";
 import { GridmeterError } from "../../shared/errors.ts";
 import { chunks } from "../../shared/lists.ts";
-import { shapeText } from "../../shared/text.ts";
+import { parseJson, shapeText } from "../../shared/text.ts";
 import type { Unit } from "../model/tenant.ts";
 import { isMonth } from "../model/time.ts";
 import { awsRemedy, failureText } from "../store/aws.ts";
@@ -44,12 +44,8 @@ export function sha256Of(body: string): string {
 export function parseNotification(
   text: string,
 ): { readonly ok: true; readonly notification: Notification } | { readonly ok: false; readonly problem: string } {
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch {
-    return { ok: false, problem: "it is not JSON" };
-  }
+  const json = parseJson(text);
+  if (json === undefined) return { ok: false, problem: "it is not JSON" };
   const parsed = notificationShape.safeParse(json);
   if (parsed.success) return { ok: true, notification: parsed.data };
   return { ok: false, problem: `it has another shape: ${shapeText(parsed.error)}` };

@@ -3,6 +3,7 @@ import { isNetworkError } from "axios-retry";
 import { z } from "zod";
 import { type ErrorCode, GridmeterError, errorText } from "../../shared/errors.ts";
 import { proxyAdvice, unusableProxy } from "../../shared/proxy.ts";
+import { parseJson } from "../../shared/text.ts";
 import { CutShort } from "../model/split.ts";
 
 /** What an error message may say about the server, and how it hides secrets. */
@@ -161,15 +162,6 @@ function withoutTags(page: string): string {
 
 function shortened(text: string): string {
   return text.length <= 2 * LOOKED_AT ? text : `${text.slice(0, LOOKED_AT)} ... ${text.slice(-LOOKED_AT)}`;
-}
-
-/** The text as JSON, or undefined if it is none. */
-export function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function location(headers: unknown): string {

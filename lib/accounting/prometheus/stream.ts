@@ -2,7 +2,7 @@
 
 import type { Readable } from "node:stream";
 import { GridmeterError } from "../../shared/errors.ts";
-import { parseJson } from "./errors.ts";
+import { parseJson } from "../../shared/text.ts";
 import { type Sample, readSample, readVector } from "./response.ts";
 
 /** Characters that are gathered before the rows among them are parsed. */

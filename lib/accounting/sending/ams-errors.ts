@@ -2,6 +2,7 @@ import { type AxiosResponse, isAxiosError } from "axios";
 import { z } from "zod";
 import { GridmeterError, errorText } from "../../shared/errors.ts";
 import { proxyAdvice, unusableProxy } from "../../shared/proxy.ts";
+import { parseJson } from "../../shared/text.ts";
 
 /** APEL's messaging service, as the settings name it. */
 export type AmsPlace = {
@@ -110,15 +111,13 @@ const errorBody = z.object({ error: z.object({ message: z.string(), status: z.st
 /** The service's own words, or the beginning of whatever came. */
 function wordsOf({ data }: AxiosResponse<string>, { hide }: AmsSource): string {
   const start = hide(data).slice(0, 10_000);
-  try {
-    const { error } = errorBody.parse(JSON.parse(start));
-    return [error.status, error.message]
-      .filter((part) => part !== undefined && part !== "")
-      .join(" ")
-      .slice(0, QUOTED);
-  } catch {
-    return start.trim() === "" ? "" : `"${start.replaceAll(/\s+/g, " ").trim().slice(0, QUOTED)}"`;
-  }
+  const body = errorBody.safeParse(parseJson(start));
+  if (!body.success) return start.trim() === "" ? "" : `"${start.replaceAll(/\s+/g, " ").trim().slice(0, QUOTED)}"`;
+  const { status, message } = body.data.error;
+  return [status, message]
+    .filter((part) => part !== undefined && part !== "")
+    .join(" ")
+    .slice(0, QUOTED);
 }
 
 /**

@@ -5,6 +5,7 @@ import { type AxiosResponse, create } from "axios";
 import { z } from "zod";
 import { GridmeterError } from "../../shared/errors.ts";
 import { hiderOfRequest } from "../../shared/proxy.ts";
+import { parseJson } from "../../shared/text.ts";
 import type { HostIdentity } from "./host-certificate.ts";
 import { type AmsPlace, type Asked, badAnswer, broken, isPassing, refused } from "./ams-errors.ts";
 
@@ -164,13 +165,7 @@ export class AmsClient {
   }
 
   #read<T>(answer: AxiosResponse<string>, schema: z.ZodType<T>, what: Asked): T {
-    let json: unknown;
-    try {
-      json = JSON.parse(answer.data);
-    } catch {
-      json = undefined;
-    }
-    const parsed = schema.safeParse(json);
+    const parsed = schema.safeParse(parseJson(answer.data));
     if (parsed.success) return parsed.data;
     throw badAnswer(what, answer, this.#source(this.#token));
   }

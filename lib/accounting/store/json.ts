@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { z } from "zod";
-import { shapeText } from "../../shared/text.ts";
+import { parseJson, shapeText } from "../../shared/text.ts";
 import type { ObjectStore } from "./store.ts";
 
 /** An object that could not be read: what is wrong with it, and the key under which its copy is kept. */
@@ -33,12 +33,8 @@ export async function setAsideDamaged(store: ObjectStore, key: string, body: str
 }
 
 function parse<T>(body: string, schema: z.ZodType<T>): { success: true; data: T } | { success: false; what: string } {
-  let json: unknown;
-  try {
-    json = JSON.parse(body);
-  } catch {
-    return { success: false, what: `not JSON (${body.length} characters)` };
-  }
+  const json = parseJson(body);
+  if (json === undefined) return { success: false, what: `not JSON (${body.length} characters)` };
   const result = schema.safeParse(json);
   return result.success ? result : { success: false, what: shapeText(result.error) };
 }

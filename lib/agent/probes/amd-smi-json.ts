@@ -1,4 +1,5 @@
-import { JsonObject, parseJson, withoutNoise } from "./common/parse.ts";
+import { parseJson } from "../../shared/text.ts";
+import { JsonObject, withoutNoise } from "./common/parse.ts";
 
 /** How many places in an output are tried as the beginning of the JSON. */
 const MOST_STARTS = 5;

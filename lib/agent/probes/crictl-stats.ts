@@ -1,9 +1,10 @@
 import * as z from "zod";
 import type { Metric } from "../../shared/exposition.ts";
+import { parseJson } from "../../shared/text.ts";
 import type { Command, Output, Parsed } from "../command/types.ts";
 import { type ContainerNames, containerLabels, isContainerId, shortId } from "./common/container.ts";
 import { type NodeMetricName, nodeMetrics } from "./common/metric-families.ts";
-import { JsonObject, ParseError, Texts, exitError, parseJson, quoted } from "./common/parse.ts";
+import { JsonObject, ParseError, Texts, exitError, quoted } from "./common/parse.ts";
 import { type ProbeKind, limitsOf, singleProbe } from "./common/probe.ts";
 import { type ProbeDefaults, type ProbeSettings, USUAL_INTERVAL, missingFile, missingTool } from "./common/settings.ts";
 

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import type { Metric } from "../../shared/exposition.ts";
+import { parseJson } from "../../shared/text.ts";
 import type { Output, Parsed } from "../command/types.ts";
 import {
   type ContainerNames,
@@ -10,7 +11,7 @@ import {
 } from "./common/container.ts";
 import { dockerError, hasNoValue, parsePercent, parseSize } from "./common/docker.ts";
 import { type NodeMetricName, nodeMetrics } from "./common/metric-families.ts";
-import { JsonObject, ParseError, parseJson, withoutNoise } from "./common/parse.ts";
+import { JsonObject, ParseError, withoutNoise } from "./common/parse.ts";
 import { type ProbeKind, limitsOf, singleProbe } from "./common/probe.ts";
 import { type ProbeDefaults, USUAL_INTERVAL, missingTool } from "./common/settings.ts";
 

@@ -1,6 +1,7 @@
+import { parseJson } from "../../shared/text.ts";
 import type { Output } from "../command/types.ts";
 import type { GpuDevice } from "./common/gpu.ts";
-import { JsonObject, ParseError, parseJson, withoutNoise } from "./common/parse.ts";
+import { JsonObject, ParseError, withoutNoise } from "./common/parse.ts";
 
 type RocmDocument = {
   /** by N of `cardN`, ascending; undefined where a card is no object */

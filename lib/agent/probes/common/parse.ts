@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { parseJson } from "../../../shared/text.ts";
 import type { Output } from "../../command/types.ts";
 
 /** The output of a command is not what it should be, and the probe publishes nothing. The message quotes the output. */
@@ -47,15 +48,6 @@ export const labelText = (text: string | undefined): string =>
  */
 export const withoutNoise = (value: number): number =>
   Number.isInteger(value) ? value : Number(value.toPrecision(15));
-
-/** The parsed text; undefined where it is no JSON. */
-export const parseJson = (text: string): unknown => {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-};
 
 /** The JSON at the end of what a command printed: warnings may come before it, where stderr was saved too. Undefined where there is none. */
 export const jsonAtEnd = (text: string): unknown => {
