@@ -187,7 +187,7 @@ async function dryRun(
 ) {
   const store = new ReadOnlyStore(below);
   const recount = flags.recount === true;
-  const { months, units } = await preview(chosen, store, { now, request, recount, damaged: warnDamaged });
+  const planned = await preview(chosen, store, { now, request, recount, damaged: warnDamaged });
   const result = await runAccounting(
     settings.tenants.map(({ tenant }) => tenant),
     runPorts(settings, store),
@@ -210,21 +210,7 @@ async function dryRun(
   return {
     dryRun: true,
     now,
-    plan: {
-      months: months.map(({ tenant, plan, pieces }) => ({
-        tenant: tenant.name,
-        month: plan.period.month,
-        settled: plan.days.filter((day) => plan.known.has(day)).length,
-        recount: plan.recount,
-        wouldAsk: pieces.map((days) => `${days[0]} to ${days.at(-1)}`),
-      })),
-      units: units.map(({ unit, tenants, state }) => ({
-        ...unit,
-        tenants,
-        generation: state?.generation ?? 0,
-        pins: state?.pins.length ?? 0,
-      })),
-    },
+    plan: planText(planned),
     /** out of time: nothing can be said of what would be published; ask for one tenant or month */
     interrupted: result.interrupted,
     counted: summary.months
@@ -234,6 +220,25 @@ async function dryRun(
     ...(tooLarge
       ? { warning: "The messages are too large for one answer and were left out; ask for one tenant or month." }
       : {}),
+  };
+}
+
+/** What would be asked for and decided, by tenant and unit. */
+function planText({ months, units }: Awaited<ReturnType<typeof preview>>) {
+  return {
+    months: months.map(({ tenant, plan, pieces }) => ({
+      tenant: tenant.name,
+      month: plan.period.month,
+      settled: plan.days.filter((day) => plan.known.has(day)).length,
+      recount: plan.recount,
+      wouldAsk: pieces.map((days) => `${days[0]} to ${days.at(-1)}`),
+    })),
+    units: units.map(({ unit, tenants, state }) => ({
+      ...unit,
+      tenants,
+      generation: state?.generation ?? 0,
+      pins: state?.pins.length ?? 0,
+    })),
   };
 }
 

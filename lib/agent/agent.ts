@@ -85,13 +85,25 @@ export async function buildAgent({
       results.enabled(probe);
     },
   });
+  return agentOf({ listen: config.listen, board, publisher, schedule, log });
+}
+
+type Made = Pick<AgentConfig, "listen"> & {
+  readonly board: MetricStore;
+  readonly publisher: Publisher | undefined;
+  readonly schedule: Schedule;
+  readonly log: AgentLog;
+};
+
+/** Starts and ends what an agent is made of, in the order in which nothing is lost. */
+function agentOf({ listen, board, publisher, schedule, log }: Made): Agent {
   let port: Awaited<ReturnType<typeof startServer>> | undefined;
   let ending = false;
   return {
     start: async () => {
-      if (config.listen !== undefined) {
+      if (listen !== undefined) {
         port = await startServer({
-          listen: config.listen,
+          listen,
           exposition: () => board.exposition(),
           health: () => schedule.health(),
           readiness: () => schedule.readiness(),

@@ -45,6 +45,19 @@ export function plainText(text: string, longest = LONGEST_LINE): string {
   return cut(visible(cut(text, longest)), longest);
 }
 
+/** Characters of one text of a page; names are far shorter. */
+const LONGEST_HTML = 1000;
+
+/** A text from anywhere as text or attribute of HTML: nothing in it is markup, and all of it can be seen. */
+export function htmlText(text: string): string {
+  return plainText(text, LONGEST_HTML)
+    .replaceAll("&", "&amp;")
+    .replaceAll("<", "&lt;")
+    .replaceAll(">", "&gt;")
+    .replaceAll('"', "&quot;")
+    .replaceAll("'", "&#39;");
+}
+
 function cut(text: string, longest: number): string {
   return text.length <= longest ? text : `${text.slice(0, Math.max(0, longest - 3))}...`;
 }

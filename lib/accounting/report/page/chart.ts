@@ -1,4 +1,4 @@
-import { escaped } from "./html.ts";
+import { htmlText } from "../../../shared/text.ts";
 
 /** Series that have a colour of their own; those with less are shown together. */
 const MOST_SERIES = 7;
@@ -29,7 +29,7 @@ export function legendOf(points: readonly Point[]): Legend {
 
 export function legendList(legend: Legend): string {
   if (legend.length < 2) return "";
-  const items = legend.map((name, index) => `<li><i class="s${index}"></i>${escaped(name)}</li>`);
+  const items = legend.map((name, index) => `<li><i class="s${index}"></i>${htmlText(name)}</li>`);
   return `<ul class="legend">${items.join("")}</ul>`;
 }
 
@@ -56,8 +56,8 @@ export function stackedBars(
   const lines = [0, 25, 50, 75].map((y) => `<path class="grid" d="M0 ${y}H${axis.places.length}"/>`);
   const ticks = [top, top / 2, 0].map((value) => `<span>${value.toLocaleString("en")}</span>`);
   return (
-    `<figure class="chart"><figcaption>${escaped(title)}</figcaption><div class="plot"><div class="y" aria-hidden="true">${ticks.join("")}</div>` +
-    `<svg viewBox="0 0 ${axis.places.length} 100" preserveAspectRatio="none" role="img" aria-label="${escaped(title)}" data-unit="${unit}" data-top="${top}">` +
+    `<figure class="chart"><figcaption>${htmlText(title)}</figcaption><div class="plot"><div class="y" aria-hidden="true">${ticks.join("")}</div>` +
+    `<svg viewBox="0 0 ${axis.places.length} 100" preserveAspectRatio="none" role="img" aria-label="${htmlText(title)}" data-unit="${unit}" data-top="${top}">` +
     `${lines.join("")}${bars.join("")}</svg><div class="x" aria-hidden="true">${labels(axis)}</div></div></figure>`
   );
 }
@@ -86,7 +86,7 @@ function bar([place, total]: readonly [string, number], parts: readonly Part[], 
     return `<rect class="s${series}" x="${index + 0.14}" y="${round(y)}" width=".72" height="${round(height)}" data-value="${value}"/>`;
   });
   // What the pointer meets is the whole column, however low its bar is.
-  return `<g data-at="${escaped(place)}" data-total="${total}"><rect class="hit" x="${index}" y="0" width="1" height="100"/>${rects.join("")}</g>`;
+  return `<g data-at="${htmlText(place)}" data-total="${total}"><rect class="hit" x="${index}" y="0" width="1" height="100"/>${rects.join("")}</g>`;
 }
 
 const round = (value: number): number => Math.round(value * 1000) / 1000;
@@ -94,7 +94,7 @@ const round = (value: number): number => Math.round(value * 1000) / 1000;
 function labels({ places, label }: Axis): string {
   return places
     .map((place, index) => label(place, index))
-    .map(([text, below]) => `<span>${escaped(text)}${below === "" ? "" : `<b>${escaped(below)}</b>`}</span>`)
+    .map(([text, below]) => `<span>${htmlText(text)}${below === "" ? "" : `<b>${htmlText(below)}</b>`}</span>`)
     .join("");
 }
 

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { htmlText } from "../../../shared/text.ts";
 import { DAY, dayOf, endOfMonth, showTime, startOf } from "../../model/time.ts";
 import type { Usage } from "../amounts.ts";
 import type { Comparison } from "../published.ts";
@@ -14,7 +15,6 @@ import {
   forPeople,
 } from "../tables.ts";
 import { type Axis as ChartAxis, type Legend, type Point, legendList, legendOf, stackedBars } from "./chart.ts";
-import { escaped } from "./html.ts";
 import { SCRIPT } from "./script.ts";
 import { STYLE } from "./style.ts";
 
@@ -39,17 +39,17 @@ export function pageOf(report: Report, madeUp: boolean): string {
     names.map((each) => section(tableOf(report, each))).join("");
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${POLICY}">
-<meta name="viewport" content="width=device-width,initial-scale=1"><meta name="referrer" content="no-referrer"><title>${escaped(title)}</title>
+<meta name="viewport" content="width=device-width,initial-scale=1"><meta name="referrer" content="no-referrer"><title>${htmlText(title)}</title>
 <style>${STYLE}</style></head><body><main>
-${madeUp ? '<p class="demo">Demonstration: every figure on this page is made up.</p>' : ""}<h1>${escaped(title)}</h1>
-<p>${escaped(periodOf(report))}</p>
+${madeUp ? '<p class="demo">Demonstration: every figure on this page is made up.</p>' : ""}<h1>${htmlText(title)}</h1>
+<p>${htmlText(periodOf(report))}</p>
 ${tiles(report)}
-${report.notes.map((note) => `<p>${escaped(note)}</p>`).join("\n")}
+${report.notes.map((note) => `<p>${htmlText(note)}</p>`).join("\n")}
 <section id="series"><h2>Core hours and jobs by month</h2>${legendList(series.legend)}<div class="pair monthly">${monthCharts(report, series)}</div></section>
 <section><h2>Core hours and jobs by day</h2>${dayCharts(report, series)}</section>
 ${tables("tenants", "vos", "byMonth", "published", "units", "leftOut", "gaps")}
 ${closed(tableOf(report, "monthly"))}
-<p>Hours and percentages are rounded to one decimal. Made by gridmeter from its ledger at ${escaped(showTime(report.now))}.</p>
+<p>Hours and percentages are rounded to one decimal. Made by gridmeter from its ledger at ${htmlText(showTime(report.now))}.</p>
 </main><script>${SCRIPT}</script></body></html>
 `;
 }
@@ -134,7 +134,7 @@ function tiles({ totals }: Report): string {
     ["Hours of gaps, all tenants", shown(gapHours, "hours")],
   ];
   const tile = ([name, value]: readonly [string, string]): string =>
-    `<div><span>${escaped(name)}</span><b>${escaped(value)}</b></div>`;
+    `<div><span>${htmlText(name)}</span><b>${htmlText(value)}</b></div>`;
   return `<div class="tiles">${each
     .filter((one) => one !== undefined)
     .map(tile)
@@ -143,23 +143,23 @@ function tiles({ totals }: Report): string {
 
 function section(all: ReportTable): string {
   const table = forPeople(all);
-  const about = table.about === "" ? "" : `<p>${escaped(table.about)}</p>`;
-  return `<section id="${table.name}"><h2>${escaped(table.title)}</h2>${about}${htmlTable(table)}</section>\n`;
+  const about = table.about === "" ? "" : `<p>${htmlText(table.about)}</p>`;
+  return `<section id="${table.name}"><h2>${htmlText(table.title)}</h2>${about}${htmlTable(table)}</section>\n`;
 }
 
 const closed = (table: ReportTable): string => `<section id="${table.name}">${details(table)}</section>`;
 
 const details = (table: ReportTable): string =>
-  `<details><summary>${escaped(table.title)}</summary>${htmlTable(forPeople(table))}</details>`;
+  `<details><summary>${htmlText(table.title)}</summary>${htmlTable(forPeople(table))}</details>`;
 
 function htmlTable(table: ReportTable): string {
   const { columns, rows, title } = table;
   if (rows.length === 0) return '<p class="none">None.</p>';
   const head = columns.map(
-    (each) => `<th scope="col"${isNumber(each) ? ' class="n"' : ""}>${escaped(each.title)}</th>`,
+    (each) => `<th scope="col"${isNumber(each) ? ' class="n"' : ""}>${htmlText(each.title)}</th>`,
   );
   const body = rows.map((row) => `<tr>${row.map((value, index) => cell(value, columns[index])).join("")}</tr>`);
-  return `<div class="scroll" tabindex="0" role="region" aria-label="${escaped(title)}"><table><thead><tr>${head.join("")}</tr></thead><tbody>${body.join("\n")}</tbody></table></div>`;
+  return `<div class="scroll" tabindex="0" role="region" aria-label="${htmlText(title)}"><table><thead><tr>${head.join("")}</tr></thead><tbody>${body.join("\n")}</tbody></table></div>`;
 }
 
 const isNumber = ({ kind }: Column): boolean => kind === "count" || kind === "hours" || kind === "percent";
@@ -177,7 +177,7 @@ const isComparison = (text: string): text is Comparison => text in TONES;
 
 function cell(value: Value, column: Column | undefined): string {
   if (column === undefined) return "";
-  const text = escaped(shown(value, column.kind));
+  const text = htmlText(shown(value, column.kind));
   if (column.name === "share" && typeof value === "number")
     return `<td class="n share" style="--p:${value / 100}">${text}</td>`;
   if (column.name === "comparison" && typeof value === "string" && isComparison(value))
