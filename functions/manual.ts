@@ -87,7 +87,7 @@ export async function manualFile(announced: AnnouncedFile, now: number, parts: P
   ).files;
   if (report === undefined) throw new TypeError("a file was submitted and there is no report");
   for (const { line, reason } of report.warnings) logger.warn(`${name}:${line}: ${reason}`);
-  // Before the file is moved: once it is gone, nobody would come back to ring.
+  // Before the file is moved: once it is gone, no invocation would come back to notify the spooler.
   await notifySpooler(unitsOf(report), store, parts);
   const outcome = report.refused.length === 0 ? "accepted" : "refused";
   await moveFile(
